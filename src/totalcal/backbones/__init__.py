@@ -1,0 +1,24 @@
+"""Networks v_w(x) that end in one column a class; a saved model names one here and its keyword arguments.
+
+They use nothing else of this package: any `nn.Module` with that last layer serves as well.
+
+>>> sum(p.numel() for p in BACKBONES["lenet5"](num_classes=10).parameters())
+431080
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from torch import nn
+
+from totalcal.backbones.convnet import small_convnet
+from totalcal.backbones.lenet import lenet5
+from totalcal.backbones.perceptron import mlp
+from totalcal.backbones.recurrent import lstm
+from totalcal.backbones.resnet import resnet18
+
+BACKBONES: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
+    {"lenet5": lenet5, "lstm": lstm, "mlp": mlp, "resnet18": resnet18, "small_convnet": small_convnet}
+)
+
+__all__ = ["BACKBONES", "lenet5", "lstm", "mlp", "resnet18", "small_convnet"]
