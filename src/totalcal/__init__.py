@@ -1,0 +1,66 @@
+"""totalcal: classifiers that know what they do not know, and prove it.
+
+The public names resolve when they are first used, so that importing the package costs no more than torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Batch": "totalcal.types",
+    "Decomposition": "totalcal.types",
+    "LossTerms": "totalcal.types",
+    "LossWeights": "totalcal.types",
+    "MODELS": "totalcal.models",
+    "Predictive": "totalcal.types",
+    "Predictor": "totalcal.types",
+    "TuringProcess": "totalcal.process",
+    "anp": "totalcal.models",
+    "bnn": "totalcal.models",
+    "edl": "totalcal.models",
+    "enp": "totalcal.models",
+    "etp": "totalcal.models",
+    "np": "totalcal.models",
+    "softmax": "totalcal.models",
+    "train": "totalcal.training.loop",
+}
+
+__all__ = [
+    "MODELS",
+    "Batch",
+    "Decomposition",
+    "LossTerms",
+    "LossWeights",
+    "Predictive",
+    "Predictor",
+    "TuringProcess",
+    "__version__",
+    "anp",
+    "bnn",
+    "edl",
+    "enp",
+    "etp",
+    "np",
+    "softmax",
+    "train",
+]
+
+if TYPE_CHECKING:
+    from totalcal.models import MODELS, anp, bnn, edl, enp, etp, np, softmax
+    from totalcal.process import TuringProcess
+    from totalcal.training.loop import train
+    from totalcal.types import Batch, Decomposition, LossTerms, LossWeights, Predictive, Predictor
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'totalcal' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

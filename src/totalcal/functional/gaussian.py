@@ -1,0 +1,41 @@
+"""Gaussian laws with independent entries: draws and divergences."""
+
+import torch
+from torch import Tensor
+
+# The constants of the sigmoid approximation (Molchanov et al. 2017, eq. 14).
+_LOG_UNIFORM_K1, _LOG_UNIFORM_K2, _LOG_UNIFORM_K3 = 0.63576, 1.87320, 1.48695
+
+
+def standard_normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """ε ~ N(0, I) of a shape, on the device and in the precision of `like`."""
+    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+
+
+def kl(mean: Tensor, variance: Tensor, prior_mean: Tensor, prior_variance: Tensor) -> Tensor:
+    """KL(N(μ, σ²) ‖ N(μ₀, σ₀²)) = ½ Σ [σ²/σ₀² + (μ − μ₀)²/σ₀² − 1 − log(σ²/σ₀²)], over the last axis.
+
+    >>> one = torch.ones(2)
+    >>> kl(one, one, 0 * one, one)
+    tensor(1.)
+    """
+    ratio = variance / prior_variance
+    shift = (mean - prior_mean).square() / prior_variance
+    return 0.5 * (ratio + shift - 1 - ratio.log()).sum(-1)
+
+
+def kl_to_isotropic(mean: Tensor, log_variance: Tensor, precision: float) -> Tensor:
+    """KL(N(μ, σ²) ‖ N(0, 1/β)) = ½ Σ [β (μ² + σ²) − log σ² − 1 − log β], a scalar: the weights' prior."""
+    log_precision = torch.log(mean.new_tensor(precision))
+    quadratic = precision * (mean.square().sum() + log_variance.exp().sum())
+    return 0.5 * (quadratic - log_variance.sum() - mean.numel() * (1 + log_precision))
+
+
+def kl_to_log_uniform(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(μ, σ²) ‖ log-uniform) up to a constant, by a sigmoid (Molchanov et al. 2017), a scalar.
+
+    −KL ≈ k₁ sigmoid(k₂ + k₃ log a) − ½ log(1 + 1/a) − k₁, with a = σ²/μ²
+    """
+    log_ratio = log_variance - mean.square().clamp_min(1e-16).log()  # log a; a mean may be exactly 0
+    gain = _LOG_UNIFORM_K1 * (torch.sigmoid(_LOG_UNIFORM_K2 + _LOG_UNIFORM_K3 * log_ratio) - 1)
+    return (0.5 * torch.nn.functional.softplus(-log_ratio) - gain).sum()

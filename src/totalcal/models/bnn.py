@@ -1,0 +1,28 @@
+"""BNN: the Bayesian neural net (section 6).  π ✗  Z ✗  M ✗  r ✗  no context at test; weights are a law."""
+
+from torch import nn
+
+from totalcal.parts.evidence import EmbeddingEvidence
+from totalcal.parts.heads import PointHead
+from totalcal.parts.latents import NoLatent
+from totalcal.parts.weights import Layers, WeightPrior, mean_field
+from totalcal.process import TuringProcess
+from totalcal.types import LossWeights
+
+
+def bnn(
+    backbone: nn.Module,
+    num_classes: int,
+    *,
+    layers: Layers = "linear",
+    weight_prior: WeightPrior | None = None,
+    weight_kl: float = 1.0,
+) -> TuringProcess:
+    """Mean-field weights with cross-entropy; `weight_kl` = 1 is the real bound."""
+    return TuringProcess(
+        backbone=mean_field(backbone, layers, weight_prior),
+        latent=NoLatent(),
+        head=PointHead(EmbeddingEvidence()),
+        num_classes=num_classes,
+        weights=LossWeights(weight=weight_kl),
+    )

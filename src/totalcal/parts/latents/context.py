@@ -1,0 +1,142 @@
+"""Z from a context set by an encoder: the neural processes (section 6)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from totalcal.errors import ContextError
+from totalcal.functional import gaussian
+from totalcal.functional.attention import attention_weights, read
+from totalcal.parts.latents.base import Latent
+from totalcal.parts.sampling import Noise, Sharing
+from totalcal.types import Batch, Movement
+
+_MINIMAL_SCALE = 0.01
+
+
+class PairEncoder(nn.Module):
+    """e_j = MLP(v(x_j), onehot(y_j)), one vector a context pair."""
+
+    def __init__(self, num_classes: int, hidden: int) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.layers = nn.Sequential(
+            nn.Linear(2 * num_classes, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        )
+
+    def forward(self, embedding: Tensor, labels: Tensor) -> Tensor:
+        onehot = F.one_hot(labels, self.num_classes).to(embedding).expand_as(embedding)
+        encoded: Tensor = self.layers(torch.cat([embedding, onehot], -1))
+        return encoded
+
+
+class GaussianMap(nn.Module):
+    """(μ, σ) = linear(r), σ = 0.01 + 0.99 softplus."""
+
+    def __init__(self, hidden: int, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(hidden, 2 * width)
+
+    def forward(self, summary: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = self.linear(summary).chunk(2, -1)
+        return mean, _MINIMAL_SCALE + (1 - _MINIMAL_SCALE) * F.softplus(raw)
+
+
+class SetLatent(Latent):
+    """NP: one Z for the whole set, from the mean of its encoded pairs; q(Z | ∅) = N(0, I)."""
+
+    takes_context = True
+
+    def __init__(self, num_classes: int, width: int = 32, hidden: int = 128) -> None:
+        super().__init__()
+        self.width = width
+        self.encoder = PairEncoder(num_classes, hidden)
+        self.law = GaussianMap(hidden, width)
+
+    def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
+        """Z ~ q(Z | T), KL(q(Z | T) ‖ q(Z | C)) / |T|; in half of the steps C is left empty.
+
+        Half of the steps, so that N(0, I), which serves where no context is given, is a trained prior.
+        """
+        encoded = self.encoder(embedding, labels)
+        mean, scale = self.law(encoded.mean(0))
+        prior_mean, prior_scale = torch.zeros_like(mean), torch.ones_like(scale)
+        if context:
+            given_mean, given_scale = self.law(encoded[:context].mean(0))
+            kept = torch.rand((), generator=noise.generator, device=mean.device) < 0.5
+            prior_mean = torch.where(kept, given_mean, prior_mean)
+            prior_scale = torch.where(kept, given_scale, prior_scale)
+        kl = gaussian.kl(mean, scale.square(), prior_mean, prior_scale.square())
+        latent = mean + scale * noise.normal(tuple(mean.shape), mean)
+        return latent.expand(len(embedding), -1), kl / len(embedding)
+
+    def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
+        mean, scale = embedding.new_zeros(1, self.width), embedding.new_ones(1, self.width)
+        if context is not None:
+            mean, scale = self.law(
+                self.encoder(context.inputs, context.labels).mean(-2)
+            )  # [draws or 1, width]
+        latent = mean + scale * noise.normal((draws, self.width), embedding)
+        return latent.unsqueeze(-2).expand(-1, embedding.shape[-2], -1)
+
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+        return Movement(embedding.new_zeros(0))
+
+
+class TargetLatent(Latent):
+    """ENP, ANP: one Z for each target, from the context pairs that its embedding attends to.
+
+    Without a context q(Z | x, ∅) is the prior N(`prior_mean`, `prior_variance` I).
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        prior_mean: float,
+        prior_variance: float,
+        context_at_test: bool,
+        width: int = 32,
+        hidden: int = 128,
+    ) -> None:
+        super().__init__()
+        self.width, self.takes_context = width, context_at_test
+        self.prior_mean, self.prior_variance = prior_mean, prior_variance
+        self.encoder = PairEncoder(num_classes, hidden)
+        self.law = GaussianMap(hidden, width)
+
+    def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
+        """Z ~ q(Z | x, C) for the rows after the context: a context row would attend to its own label."""
+        if context >= len(embedding):
+            raise ContextError(
+                f"the context has {context} of the {len(embedding)} rows, which leaves none for the loss. "
+                "Give a shorter context or a larger batch."
+            )
+        targets = embedding[context:]
+        mean, scale = self._prior(targets)
+        if context:
+            mean, scale = self._attended(targets, Batch(embedding[:context], labels[:context]))
+        prior_mean, prior_scale = self._prior(targets)
+        kl = gaussian.kl(mean, scale.square(), prior_mean, prior_scale.square()).mean()
+        return mean + scale * noise.normal(tuple(mean.shape), mean), kl
+
+    def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
+        if self.takes_context and context is None:
+            raise ContextError(
+                "this model needs a context at prediction, and none was given. "
+                "Call predict(…, context=Batch(inputs, labels)), or use model.given(context)."
+            )
+        mean, scale = self._prior(embedding) if context is None else self._attended(embedding, context)
+        rows = 1 if noise.sharing is Sharing.SHARED else embedding.shape[-2]
+        return mean + scale * noise.normal((draws, rows, self.width), embedding)
+
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+        return Movement(embedding.new_zeros(0))
+
+    def _attended(self, targets: Tensor, context: Batch) -> tuple[Tensor, Tensor]:
+        weights = attention_weights(targets, context.inputs)  # [..., targets, context]
+        mean, scale = self.law(read(weights, self.encoder(context.inputs, context.labels)))
+        return mean, scale
+
+    def _prior(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        shape = (*targets.shape[:-1], self.width)
+        return targets.new_full(shape, self.prior_mean), targets.new_full(shape, self.prior_variance**0.5)

@@ -1,0 +1,113 @@
+"""The external memory: Z ~ N(M, κ²I), read by attention, written by the rule r (section 7)."""
+
+import math
+
+import torch
+from torch import Tensor, distributed, nn
+
+from totalcal.errors import InputError
+from totalcal.functional.attention import multi_head_weights, read
+from totalcal.functional.update_rules import UpdateRule, tanh_blend, written_content
+from totalcal.parts.latents.base import Latent
+from totalcal.parts.sampling import Noise
+from totalcal.types import Batch, Movement
+
+_INITIAL_SCALE = 0.01
+
+
+class LinearKeys(nn.Module):
+    """k_ψ: a linear map a head from cells to keys; [..., cells, width] to [..., heads, cells, width]."""
+
+    def __init__(self, width: int, heads: int = 1) -> None:
+        super().__init__()
+        self.heads = heads
+        self.linear = nn.Linear(width, heads * width)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        return self.linear(cells).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+
+
+class IdentityKeys(nn.Module):
+    """The cells are their own keys, as in the paper's toys (appendix B)."""
+
+    def forward(self, cells: Tensor) -> Tensor:
+        return cells.unsqueeze(-3)
+
+
+class ExternalMemory(Latent):
+    """R cells m_r ∈ R^K. The cells are a buffer: in the checkpoint, in the export, on the right device.
+
+    The write has a generator of its own, counted in a buffer, so that the ranks of a data-parallel run draw
+    the same Z and a resumed run goes on with the draws it would have made.
+    """
+
+    takes_context = False
+    cells: Tensor
+    write_seed: Tensor
+
+    def __init__(
+        self,
+        num_cells: int,
+        num_classes: int,
+        cell_variance: float = 0.1,
+        retention: float = 0.99,
+        update_rule: UpdateRule = tanh_blend,
+        key_map: nn.Module | None = None,
+        write_draws: int = 1,
+        initial_scale: float = _INITIAL_SCALE,
+    ) -> None:
+        super().__init__()
+        if num_cells < 1 or cell_variance < 0 or not 0 <= retention <= 1:
+            raise InputError(
+                "a memory needs num_cells ≥ 1, cell_variance ≥ 0 and retention in [0, 1], but got "
+                f"num_cells={num_cells}, cell_variance={cell_variance}, retention={retention}."
+            )
+        self.width = num_classes
+        self.cell_variance, self.retention, self.update_rule = cell_variance, retention, update_rule
+        self.key_map = LinearKeys(num_classes) if key_map is None else key_map
+        self.write_draws = write_draws
+        start = (initial_scale * torch.randn(num_cells, num_classes)).square()
+        self.register_buffer("cells", start)
+        self.register_buffer("write_seed", torch.randint(2**62, ()))
+
+    def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
+        """q(Z) is p_M(Z) itself, so that the latent KL is 0; one draw serves the batch."""
+        return self.draw(embedding, None, 1, noise)[0], embedding.new_zeros(())
+
+    def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
+        cells = self.drawn_cells(draws, noise)
+        return read(self.attention_weights(embedding, cells), cells)
+
+    def drawn_cells(self, draws: int, noise: Noise) -> Tensor:
+        """z_r ~ N(m_r, κ²I), draws × cells × width."""
+        epsilon = noise.normal((draws, *self.cells.shape), self.cells)
+        return self.cells + math.sqrt(self.cell_variance) * epsilon
+
+    def attention_weights(self, embedding: Tensor, cells: Tensor) -> Tensor:
+        """φ: how much each row minds each cell, draws × batch × cells."""
+        return multi_head_weights(embedding, self.key_map(cells))
+
+    @torch.no_grad()
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+        """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum."""
+        cells = self.drawn_cells(self.write_draws, self._write_noise(noise))
+        weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
+        written = _summed_over_ranks(written_content(weights, embedding, labels))
+        updated = self.update_rule(self.cells, written, self.retention)
+        movement = Movement((updated - self.cells).norm(dim=-1))
+        self.cells.copy_(updated)
+        return movement
+
+    def _write_noise(self, noise: Noise) -> Noise:
+        if noise.generator is not None:
+            return noise
+        own = torch.Generator(self.cells.device).manual_seed(int(self.write_seed))
+        self.write_seed.add_(1)
+        return noise._replace(generator=own)
+
+
+def _summed_over_ranks(written: Tensor) -> Tensor:
+    """One write of N ranks is one write of their joined contexts: the tanh stands outside of the sum."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.all_reduce(written)
+    return written

@@ -1,0 +1,210 @@
+"""The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from totalcal.checks import check_embedding, check_inputs, check_labels
+from totalcal.errors import ContextError, InputError
+from totalcal.functional.joint import log_joint
+from totalcal.parts.heads import Head
+from totalcal.parts.latents import Latent
+from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
+from totalcal.parts.weights import weight_kl
+from totalcal.types import Batch, Belief, LossTerms, LossWeights, Movement, Predictive
+
+CONTEXT_BLOCK = 50
+
+
+class TuringProcess(nn.Module):
+    """Backbone (w), latent (Z) and head (π): a collection of labels as in Definition 1 (section 5). Final.
+
+    A training step in anybody's own loop is `encode`, `absorb`, `loss_terms`, or `forward` for all three.
+    Randomness comes from the generator given, down to the layers of the backbone; without one, from
+    torch's global one.
+    """
+
+    def __init__(
+        self, backbone: nn.Module, latent: Latent, head: Head, num_classes: int, weights: LossWeights
+    ) -> None:
+        super().__init__()
+        if num_classes < 2:
+            raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
+        self.backbone, self.latent, self.head = backbone, latent, head
+        self.num_classes, self.weights = num_classes, weights
+
+    def encode(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
+        check_inputs(inputs)
+        with sampling(self.backbone, Noise(generator)):
+            embedding: Tensor = self.backbone(inputs)
+        check_embedding(embedding, len(inputs), self.num_classes)
+        return embedding
+
+    @torch.no_grad()
+    def absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Movement:
+        """M ← E_Z[r(Z, D_C)]: write a context to the memory as one sum; nothing for a model without.
+
+        An empty context changes nothing. Without a generator the memory draws from its own, which all ranks
+        of a data-parallel run have in common.
+        """
+        check_labels(labels, len(embedding), self.num_classes)
+        if len(embedding) == 0 and not _distributed():
+            return Movement(embedding.new_zeros(0))
+        return self.latent.absorb(embedding, labels, Noise(generator))
+
+    @torch.no_grad()
+    def memorise(
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        block: int = CONTEXT_BLOCK,
+        generator: torch.Generator | None = None,
+    ) -> Movement:
+        """Absorb a context of any length, also after training: in blocks, as one long sum saturates the cells.
+
+        Returns how far each cell travelled, block by block, in all.
+        """
+        blocks = zip(inputs.split(block), labels.split(block), strict=True)
+        moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in blocks]
+        return Movement(torch.stack(moves).sum(0) if moves else torch.zeros(0))
+
+    def loss_terms(
+        self,
+        embedding: Tensor,
+        labels: Tensor,
+        context: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> LossTerms:
+        """The free energy in parts; the first `context` rows are the context. Changes no state."""
+        check_embedding(embedding, len(embedding), self.num_classes)
+        check_labels(labels, len(embedding), self.num_classes)
+        _check_context_length(context, len(embedding))
+        readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
+        targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
+        expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
+        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone), self.weights)
+
+    def forward(
+        self, inputs: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
+    ) -> LossTerms:
+        """A training step's pass in one call: encode, absorb the first `context` rows, loss terms."""
+        embedding = self.encode(inputs, generator)
+        _check_context_length(context, len(embedding))
+        self.absorb(embedding[:context].detach(), labels[:context])
+        return self.loss_terms(embedding, labels, context, generator)
+
+    @torch.no_grad()
+    def predict(
+        self,
+        inputs: Tensor,
+        draws: int = 10,
+        context: Batch | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Predictive:
+        """The predictive distribution, with so many draws of θ = (w, Z); 0 takes mean weights and mean cells.
+
+        What is deterministic runs once, however many draws there are.
+        """
+        return Predictive(self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.ROWS, generator)))
+
+    @torch.no_grad()
+    def log_joint(
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        draws: int = 100,
+        context: Batch | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw."""
+        check_labels(labels, len(inputs), self.num_classes)
+        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator))
+        rows = torch.arange(len(labels), device=labels.device)
+        return log_joint(belief.log_mean[:, rows, labels])
+
+    def given(self, context: Batch) -> "GivenContext":
+        """A predictor that brings its context along."""
+        return GivenContext(self, context)
+
+    def _beliefs(self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise) -> Belief:
+        """A belief for each draw and row; the context passes the backbone together with the inputs."""
+        check_inputs(inputs)
+        self._check_context(context)
+        rows = inputs if context is None else torch.cat([context.inputs, inputs])
+        embedding = self._drawn_embeddings(rows, max(draws, 1), noise)
+        check_embedding(embedding[0], len(rows), self.num_classes)
+        if context is not None:
+            length = len(context.labels)
+            context = Batch(embedding[:, :length], context.labels)
+            embedding = embedding[:, length:]
+        readout = self.latent.draw(embedding, context, max(draws, 1), noise)
+        count = max(len(embedding), len(readout))
+        return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
+
+    def _drawn_embeddings(self, inputs: Tensor, draws: int, noise: Noise) -> Tensor:
+        """v_w(x), draws × batch × classes; one draw where the weights are points."""
+
+        def once() -> Tensor:
+            embedding: Tensor = self.backbone(inputs)
+            return embedding
+
+        with sampling(self.backbone, noise):
+            if not stochastic_layers(self.backbone) or noise.sharing is Sharing.MEAN:
+                return once().unsqueeze(0)
+            return _repeated(once, draws, noise.generator)
+
+    def _check_context(self, context: Batch | None) -> None:
+        if context is None:
+            return
+        if not self.latent.takes_context:
+            raise ContextError(
+                "this model takes no context at prediction, but one was given. "
+                "A model with a memory takes it by `memorise(inputs, labels)`, before."
+            )
+        check_labels(context.labels, len(context.inputs), self.num_classes)
+
+
+class GivenContext:
+    """A process with a context for its predictions: what a verdict judges of a model that needs one."""
+
+    def __init__(self, process: TuringProcess, context: Batch) -> None:
+        self.process, self.context = process, context
+
+    def predict(
+        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        return self.process.predict(inputs, draws, self.context, generator)
+
+
+def _repeated(once: Callable[[], Tensor], draws: int, generator: torch.Generator | None) -> Tensor:
+    """`once` for several draws of the weights; vmap runs what comes before the first stochastic layer once.
+
+    A module that cannot be vmapped (batch normalisation in training mode, control flow that depends on data)
+    is run draw by draw.
+    """
+    before = None if generator is None else generator.get_state()
+    try:
+        return torch.vmap(lambda _: once(), randomness="different")(torch.empty(draws))
+    except RuntimeError:
+        if generator is not None and before is not None:
+            generator.set_state(before)
+        return torch.stack([once() for _ in range(draws)])
+
+
+def _noise_for(draws: int, sharing: Sharing, generator: torch.Generator | None) -> Noise:
+    if draws < 0:
+        raise InputError(f"draws must be 0 (means) or more, but is {draws}.")
+    return Noise(generator, sharing if draws else Sharing.MEAN)
+
+
+def _check_context_length(context: int, rows: int) -> None:
+    if not 0 <= context <= rows:
+        raise ContextError(
+            f"the context is the first rows of the batch: 0 to {rows}, but {context} were asked for."
+        )
+
+
+def _distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

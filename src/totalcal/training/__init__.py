@@ -1,0 +1,1 @@
+"""Training: a plain loop to read, and `fit` for real work."""

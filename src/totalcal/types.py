@@ -1,0 +1,249 @@
+"""What passes between rooms: batches, beliefs over π, the terms of the loss, predictions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from totalcal.functional import dirichlet
+from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
+
+__all__ = [
+    "Batch",
+    "Belief",
+    "Decomposition",
+    "Dirichlet",
+    "LossTerms",
+    "LossWeights",
+    "Movement",
+    "PointMass",
+    "Predictive",
+    "Predictor",
+]
+
+
+class Batch(NamedTuple):
+    """Inputs and their labels, row by row."""
+
+    inputs: Tensor
+    labels: Tensor
+
+
+class Belief(Protocol):
+    """A law over the class probabilities π; leading axes (draws, batch) are free, the last is the classes."""
+
+    @property
+    def mean(self) -> Tensor:
+        """E[π]."""
+
+    @property
+    def log_mean(self) -> Tensor:
+        """log E[π], exact where a probability is close to 0."""
+
+    @property
+    def variance(self) -> Tensor:
+        """Var[π], class by class."""
+
+    @property
+    def concentration(self) -> Tensor:
+        """α₀: how much evidence there is; ∞ for a point mass."""
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        """E[−log π_y], a number an input."""
+
+    def expected_entropy(self) -> Tensor:
+        """E[H(y | π)], a number an input."""
+
+    @classmethod
+    def joined(cls, parts: Sequence["Belief"]) -> "Belief":
+        """The beliefs of several batches as one, in order."""
+
+
+@dataclass(frozen=True)
+class PointMass:
+    """π is known: softmax(logits)."""
+
+    logits: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        return self.logits.double().softmax(-1)
+
+    @property
+    def log_mean(self) -> Tensor:
+        return self.logits.double().log_softmax(-1)
+
+    @property
+    def variance(self) -> Tensor:
+        return torch.zeros_like(self.logits, dtype=torch.float64)
+
+    @property
+    def concentration(self) -> Tensor:
+        return self.logits.new_full(self.logits.shape[:-1], torch.inf)
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        return F.cross_entropy(self.logits, labels, reduction="none")
+
+    def expected_entropy(self) -> Tensor:
+        return categorical_entropy(self.mean)
+
+    @classmethod
+    def joined(cls, parts: Sequence["PointMass"]) -> "PointMass":
+        return cls(torch.cat([part.logits for part in parts], dim=-2))
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """π ~ Dir(exp(log_concentration)); log-concentrations lie in [−15, 15]."""
+
+    log_concentration: Tensor
+
+    @classmethod
+    def clamped(cls, log_concentration: Tensor) -> "Dirichlet":
+        """The belief of a network's output, whatever it gives."""
+        return cls(dirichlet.clamp(log_concentration))
+
+    @property
+    def mean(self) -> Tensor:
+        return dirichlet.mean(self.log_concentration)
+
+    @property
+    def log_mean(self) -> Tensor:
+        return self.log_concentration.double().log_softmax(-1)
+
+    @property
+    def variance(self) -> Tensor:
+        return dirichlet.variance(self.log_concentration)
+
+    @property
+    def concentration(self) -> Tensor:
+        return self.log_concentration.double().exp().sum(-1)
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        return dirichlet.expected_nll(self.log_concentration, labels)
+
+    def expected_entropy(self) -> Tensor:
+        return dirichlet.expected_entropy(self.log_concentration)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Dirichlet"]) -> "Dirichlet":
+        return cls(torch.cat([part.log_concentration for part in parts], dim=-2))
+
+
+class LossWeights(NamedTuple):
+    """What each KL of the free energy counts; the paper's bound has all of them at 1.
+
+    `local` may grow from 0: linearly over the first `local_ramp` epochs, as EDL's λ_t does.
+    """
+
+    local: float = 1e-3
+    latent: float = 1.0
+    weight: float = 1.0
+    local_ramp: int = 0
+
+    def local_at(self, epoch: int | None) -> float:
+        """The local weight in an epoch, counted from 0; None is the end of the schedule.
+
+        >>> LossWeights(local=0.1, local_ramp=10).local_at(5)
+        0.05
+        """
+        if epoch is None or epoch >= self.local_ramp:
+            return self.local
+        return self.local * epoch / self.local_ramp
+
+
+class LossTerms(NamedTuple):
+    """The free energy in parts: three means over a batch, and the weights' KL of the whole net in nats."""
+
+    expected_nll: Tensor
+    local_kl: Tensor
+    latent_kl: Tensor
+    weight_kl: Tensor
+    weights: LossWeights
+
+    def total(self, examples: int, epoch: int | None = None) -> Tensor:
+        """F(λ) per example, section 5: the loss to minimise on a training set of so many `examples`."""
+        return (
+            self.expected_nll
+            + self.weights.local_at(epoch) * self.local_kl
+            + self.weights.latent * self.latent_kl
+            + self.weights.weight * self.weight_kl / examples
+        )
+
+
+class Movement(NamedTuple):
+    """How far a write moved each memory cell (Euclidean); empty for a model without memory."""
+
+    distances: Tensor
+
+    @property
+    def largest(self) -> Tensor:
+        return self.distances.max() if self.distances.numel() else self.distances.new_zeros(())
+
+    @property
+    def mean(self) -> Tensor:
+        return self.distances.mean() if self.distances.numel() else self.distances.new_zeros(())
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
+
+    `belief` has the axes draws × batch × classes.
+    """
+
+    belief: Belief
+
+    @property
+    def draws(self) -> int:
+        return self.belief.mean.shape[0]
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """p(y | x): the mean over θ and π, batch × classes."""
+        return self.belief.mean.mean(0)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """H(p), the paper's score of domain mismatch."""
+        return categorical_entropy(self.probabilities)
+
+    @cached_property
+    def mutual_information(self) -> Tensor:
+        """I(y; π, θ) = H(p) − E[H(y | π)]: what knowing the model and π would tell of the label."""
+        return (self.entropy - self.belief.expected_entropy().mean(0)).clamp_min(0)
+
+    @cached_property
+    def mutual_information_of_model(self) -> Tensor:
+        """I(y; θ) = H(p) − E_s H(m_s), the part of the mutual information that is due to θ."""
+        return (self.entropy - categorical_entropy(self.belief.mean).mean(0)).clamp_min(0)
+
+    @property
+    def mutual_information_of_belief(self) -> Tensor:
+        """E_s I(y; π | θ), the part that is due to π."""
+        return (self.mutual_information - self.mutual_information_of_model).clamp_min(0)
+
+    @property
+    def concentration(self) -> Tensor:
+        """The mean over draws of α₀; ∞ where π is a point mass."""
+        return self.belief.concentration.mean(0)
+
+    def decompose(self) -> Decomposition:
+        """The variance of the label in three terms, batch × classes each."""
+        return decompose(self.belief.mean, self.belief.variance)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":
+        """Predictions of several batches as one, in order."""
+        return cls(type(parts[0].belief).joined([part.belief for part in parts]))
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """What a verdict judges: our models, rivals, wrapped foreign ones."""
+
+    def predict(self, inputs: Tensor) -> Predictive: ...
