@@ -1,0 +1,58 @@
+"""Scores that others can check theirs against: pure functions of arrays, NumPy or torch.
+
+In float64 whatever comes in, exact under ties, the same for any order and batch split. Bad input is an error.
+"""
+
+from totalcal.scores.calibration import (
+    CalibrationError,
+    classwise_ece,
+    confidence_gap,
+    debiased_calibration_error,
+    ece,
+)
+from totalcal.scores.fit import brier, error, nll
+from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
+from totalcal.scores.ranking import Ranking, aupr_in, aupr_out, auroc, fpr_at_tpr, rank
+from totalcal.scores.reliability import Reliability, reliability
+from totalcal.scores.selective import (
+    OperatingPoint,
+    augrc,
+    aurc,
+    coverage_at_risk,
+    excess_aurc,
+    operating_points,
+    risk_at_coverage,
+)
+from totalcal.scores.smooth import smooth_ece
+from totalcal.scores.streaming import RunningScores
+
+__all__ = [
+    "CalibrationError",
+    "OperatingPoint",
+    "Ranking",
+    "Reliability",
+    "RunningScores",
+    "augrc",
+    "aupr_in",
+    "aupr_out",
+    "aurc",
+    "auroc",
+    "brier",
+    "classwise_ece",
+    "confidence_gap",
+    "coverage_at_risk",
+    "debiased_calibration_error",
+    "dyadic_sets",
+    "ece",
+    "error",
+    "excess_aurc",
+    "fpr_at_tpr",
+    "joint_nll",
+    "joint_nll_of_draws",
+    "nll",
+    "operating_points",
+    "rank",
+    "reliability",
+    "risk_at_coverage",
+    "smooth_ece",
+]

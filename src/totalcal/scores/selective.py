@@ -1,0 +1,107 @@
+"""Selective prediction: what a predictor's confidence is worth when it may abstain.
+
+Losses are any numbers ≥ 0, usually 1[ŷ ≠ y]. Examples of equal confidence cannot be told apart, so areas
+average over all orders of a tie (each loss is replaced by its tie's mean), and a threshold takes or leaves a
+tie as a whole.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from totalcal.errors import InputError
+from totalcal.scores.arrays import Floats, Integers, Values
+from totalcal.scores.checks import check_pair
+
+
+class OperatingPoint(NamedTuple):
+    """Answer where confidence ≥ threshold: the share answered, and the mean loss among the answers."""
+
+    threshold: float
+    coverage: float
+    risk: float
+
+
+def aurc(confidence: Values, losses: Values) -> float:
+    """(1/n) Σ_k risk of the k most confident: the area under the risk-coverage curve.
+
+    >>> aurc([0.9, 0.8, 0.7], [0, 0, 1])
+    0.111...
+    """
+    ordered = _tie_means(*_checked(confidence, losses))
+    return float(np.mean(np.cumsum(ordered) / np.arange(1, len(ordered) + 1)))
+
+
+def excess_aurc(confidence: Values, losses: Values) -> float:
+    """AURC − AURC of the best order that these losses allow: what is lost by ranking alone.
+
+    >>> excess_aurc([0.9, 0.8, 0.7], [0, 0, 1])
+    0.0
+    """
+    _, values = _checked(confidence, losses)
+    return aurc(confidence, values) - aurc(-values, values)
+
+
+def augrc(confidence: Values, losses: Values) -> float:
+    """∫₀¹ (1/n) Σ_{answered} loss d(coverage), by trapezoids (Traub et al., 2024).
+
+    For 0/1 losses it is (1 − AUROC_f) · acc · err + err²/2, AUROC_f of telling failures by low confidence.
+
+    >>> round(augrc([0.9, 0.8, 0.7], [0, 0, 1]), 6)
+    0.055556
+    """
+    ordered = _tie_means(*_checked(confidence, losses))
+    return float((np.cumsum(ordered) - ordered / 2).sum() / len(ordered) ** 2)
+
+
+def coverage_at_risk(confidence: Values, losses: Values, risk: float) -> OperatingPoint:
+    """The threshold that answers most at a mean loss of at most `risk`; threshold ∞ where none does.
+
+    >>> coverage_at_risk([0.9, 0.8, 0.7], [0, 0, 1], risk=0.1)
+    OperatingPoint(threshold=0.8, coverage=0.666..., risk=0.0)
+    """
+    points = operating_points(confidence, losses)
+    return next((point for point in reversed(points) if point.risk <= risk), OperatingPoint(np.inf, 0.0, 0.0))
+
+
+def risk_at_coverage(confidence: Values, losses: Values, coverage: float) -> OperatingPoint:
+    """The highest threshold that answers a share of at least `coverage`.
+
+    >>> risk_at_coverage([0.9, 0.8, 0.7], [0, 1, 1], coverage=0.5)
+    OperatingPoint(threshold=0.8, coverage=0.666..., risk=0.5)
+    """
+    if not 0 < coverage <= 1:
+        raise InputError(f"coverage must be in (0, 1], but {coverage} came.")
+    return next(point for point in operating_points(confidence, losses) if point.coverage >= coverage)
+
+
+def operating_points(confidence: Values, losses: Values) -> list[OperatingPoint]:
+    """The risk-coverage curve: a point for each confidence that occurs, the highest first."""
+    sure, values = _checked(confidence, losses)
+    thresholds, place = _falling(sure)
+    answered = np.cumsum(np.bincount(place))
+    lost = np.cumsum(np.bincount(place, values))
+    return [
+        OperatingPoint(float(threshold), float(number / len(sure)), float(loss / number))
+        for threshold, number, loss in zip(thresholds, answered, lost, strict=True)
+    ]
+
+
+def _tie_means(confidence: Floats, losses: Floats) -> Floats:
+    """The losses from the most confident down, each replaced by the mean of its tie."""
+    _, place = _falling(confidence)
+    counts = np.bincount(place)
+    return np.repeat(np.bincount(place, losses) / counts, counts)
+
+
+def _falling(confidence: Floats) -> tuple[Floats, Integers]:
+    """The distinct confidences from the highest down, and which of them each example has."""
+    values, place = np.unique(-confidence, return_inverse=True)
+    return -values, place.astype(np.int64)
+
+
+def _checked(confidence: Values, losses: Values) -> tuple[Floats, Floats]:
+    sure, values = check_pair(confidence, losses, ("the confidences", "the losses"))
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InputError("losses must be finite and at least 0.")
+    return sure, values
