@@ -1,0 +1,66 @@
+"""Over seeds: mean, sample standard deviation, how many."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from totalcal.errors import InputError
+from totalcal.records.scoreboard import describe, is_score
+from totalcal.records.store import Record, latest
+
+
+class Summary(NamedTuple):
+    """What the seeds of one cell say; the standard deviation of one seed is NaN, not 0."""
+
+    mean: float
+    std: float
+    n: int
+
+
+def summarise(values: Iterable[float]) -> Summary:
+    """Mean, sample standard deviation (n − 1) and n.
+
+    >>> summarise([1.0, 2.0, 3.0])
+    Summary(mean=2.0, std=1.0, n=3)
+    """
+    array = np.fromiter(values, dtype=np.float64)
+    if not array.size:
+        raise InputError("there is nothing to summarise: no seed has this score.")
+    return Summary(float(array.mean()), float(array.std(ddof=1)) if array.size > 1 else np.nan, array.size)
+
+
+def aggregate(
+    records: Iterable[Record], by: Sequence[str] = ("task", "preset", "model")
+) -> dict[tuple[str, ...], dict[str, Summary]]:
+    """Cell, named by the values of `by` → score → summary over seeds; `majority_error` comes along."""
+    values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in latest(records, (*by, "seed")):
+        cell = values[tuple(record[key] for key in by)]
+        for key, value in record.items():
+            if is_score(key) or key == "majority_error":
+                cell[key].append(float(value))
+    return {cell: {key: summarise(found) for key, found in scores.items()} for cell, scores in values.items()}
+
+
+def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]]:
+    """Model → seed → value of one score, of the records of one task and preset: for a paired comparison."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for record in records:
+        if score in record:
+            found[record["model"]][record["seed"]] = float(record[score])
+    return dict(found)
+
+
+def show(key: str, summary: Summary) -> str:
+    """A summary as people print it: percent with one digit, or two digits.
+
+    >>> show("error", Summary(0.0792, 0.0011, 10)), show("nll", Summary(0.2901, 0.0034, 10))
+    ('7.9 ± 0.1', '0.29 ± 0.00')
+    >>> show("nll", Summary(0.2901, np.nan, 1))
+    '0.29'
+    """
+    scale, digits = (100, 1) if describe(key).percent else (1, 2)
+    spread = "" if np.isnan(summary.std) else f" ± {scale * summary.std:.{digits}f}"
+    return f"{scale * summary.mean:.{digits}f}{spread}"

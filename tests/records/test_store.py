@@ -1,0 +1,74 @@
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from totalcal.errors import InputError
+from totalcal.records import append, latest, read
+
+RECORD = {"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 3, "error": 0.125}
+
+
+def test_what_is_appended_is_read_back_in_order(tmp_path):
+    path = tmp_path / "runs" / "records.jsonl"
+    for seed in range(3):
+        append(path, {**RECORD, "seed": seed})
+    assert read(path) == [{**RECORD, "seed": seed} for seed in range(3)]
+
+
+def test_a_score_that_is_not_finite_becomes_nan_and_the_file_stays_json(tmp_path):
+    path = tmp_path / "records.jsonl"
+    append(path, {**RECORD, "nll": math.inf, "auroc/mnist": math.nan, "note": None})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail)["nll"] is None
+    (record,) = read(path)
+    assert math.isnan(record["nll"])
+    assert math.isnan(record["auroc/mnist"])
+    assert record["note"] is None
+
+
+def test_a_line_torn_by_a_killed_writer_costs_that_line_only(tmp_path):
+    path = tmp_path / "records.jsonl"
+    append(path, RECORD)
+    with path.open("a") as file:
+        file.write('{"task": "iris", "pre')
+    append(path, {**RECORD, "seed": 1})
+    assert [record["seed"] for record in read(path)] == [0, 1]
+
+
+@pytest.mark.parametrize("line", ['{"task": nonsense}', "[1, 2]"])
+def test_a_line_that_was_never_a_record_is_an_error_with_its_number(tmp_path, line):
+    path = tmp_path / "records.jsonl"
+    append(path, RECORD)
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        read(path)
+
+
+def test_a_record_without_its_identity_is_refused(tmp_path):
+    with pytest.raises(InputError, match="seed is missing"):
+        append(tmp_path / "records.jsonl", {key: RECORD[key] for key in RECORD if key != "seed"})
+
+
+def test_a_rerun_replaces_the_older_record():
+    assert latest([RECORD, {**RECORD, "error": 0.5}]) == [{**RECORD, "error": 0.5}]
+
+
+def test_several_processes_can_append_at_once(tmp_path):
+    program = (
+        "import sys; from totalcal.records import append\n"
+        "for epoch in range(50): append(sys.argv[1], "
+        "{'task': 't', 'preset': 'p', 'model': 'm', 'seed': int(sys.argv[2]), 'epochs': epoch})"
+    )
+    path = tmp_path / "records.jsonl"
+    workers = [subprocess.Popen([sys.executable, "-c", program, path, str(seed)]) for seed in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    assert len(latest(read(path), ("seed", "epochs"))) == 150
+
+
+def test_reading_records_never_loads_torch():
+    program = "import sys, totalcal.records, totalcal.records.paper; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
