@@ -50,3 +50,35 @@ class MissingExtraError(TotalcalError, ImportError):
         super().__init__(
             f"{purpose} needs {package}, which is not installed. Do: pip install 'totalcal[{extra}]'"
         )
+
+
+class DataError(TotalcalError):
+    """A data set cannot be read: its files are not in the format they should be in."""
+
+
+class IntegrityError(DataError):
+    """A file is not the one it should be; the message names it, the digest expected and the one found."""
+
+
+class SourceError(DataError):
+    """A data set could not be had from a source, or from any."""
+
+
+class GateError(InputError):
+    """The held-out data cannot carry the promise that a gate was asked for."""
+
+
+class ModelFileError(TotalcalError):
+    """A model file is damaged, hostile, made by a newer version, or does not fit what it is loaded into."""
+
+
+class DivergenceError(TotalcalError, ArithmeticError):
+    """The loss of a training run is not finite."""
+
+
+class CheckpointError(TotalcalError):
+    """A checkpoint cannot be taken up: of a newer format, of another run, or not there."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint file is not what was written."""
