@@ -12,7 +12,7 @@ from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
 from totalcal.parts.weights import weight_kl
-from totalcal.types import Batch, Belief, LossTerms, LossWeights, Movement, Predictive
+from totalcal.types import Batch, Belief, ContextUse, LossTerms, LossWeights, Movement, Predictive
 
 CONTEXT_BLOCK = 50
 
@@ -33,6 +33,11 @@ class TuringProcess(nn.Module):
             raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
         self.backbone, self.latent, self.head = backbone, latent, head
         self.num_classes, self.weights = num_classes, weights
+
+    @property
+    def context_use(self) -> ContextUse:
+        """Whether predictions take a context."""
+        return self.latent.context_use
 
     def encode(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
@@ -62,7 +67,7 @@ class TuringProcess(nn.Module):
         block: int = CONTEXT_BLOCK,
         generator: torch.Generator | None = None,
     ) -> Movement:
-        """Absorb a context of any length, also after training: in blocks, as one long sum saturates the cells.
+        """Absorb a context of any length, also after training: in blocks, as a long sum saturates cells.
 
         Returns how far each cell travelled, block by block, in all.
         """
@@ -157,12 +162,18 @@ class TuringProcess(nn.Module):
 
     def _check_context(self, context: Batch | None) -> None:
         if context is None:
+            if self.context_use is ContextUse.REQUIRED:
+                raise ContextError(
+                    "this model needs a context at prediction, and none was given. "
+                    "Call predict(…, context=Batch(inputs, labels)), or use model.given(context)."
+                )
             return
-        if not self.latent.takes_context:
+        if self.context_use is ContextUse.NONE:
             raise ContextError(
                 "this model takes no context at prediction, but one was given. "
                 "A model with a memory takes it by `memorise(inputs, labels)`, before."
             )
+        check_inputs(context.inputs)
         check_labels(context.labels, len(context.inputs), self.num_classes)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -15,6 +16,7 @@ from totalcal.functional.decomposition import Decomposition, categorical_entropy
 __all__ = [
     "Batch",
     "Belief",
+    "ContextUse",
     "Decomposition",
     "Dirichlet",
     "LossTerms",
@@ -31,6 +33,14 @@ class Batch(NamedTuple):
 
     inputs: Tensor
     labels: Tensor
+
+
+class ContextUse(Enum):
+    """What a model does with a context at test: the last column of the paper's ablation table."""
+
+    NONE = "takes no context"
+    OPTIONAL = "takes a context if given"
+    REQUIRED = "cannot predict without a context"
 
 
 class Belief(Protocol):

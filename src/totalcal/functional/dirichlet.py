@@ -35,7 +35,7 @@ def expected_nll(log_alpha: Tensor, labels: Tensor) -> Tensor:
 
     >>> import torch
     >>> expected_nll(torch.zeros(1, 2), torch.tensor([0]))
-    tensor([1.], dtype=torch.float64)
+    tensor([1.0000], dtype=torch.float64)
     """
     chosen = log_alpha.double().exp().gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     return _total(log_alpha).squeeze(-1).digamma() - chosen.digamma()
@@ -51,16 +51,16 @@ def expected_squared_error(log_alpha: Tensor, labels: Tensor) -> Tensor:
 def kl(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
     """KL(Dir(α) ‖ Dir(β)), appendix A.1.
 
-    log Γ(α₀) − log Γ(β₀) − Σ [log Γ(α) − log Γ(β)] + Σ (α − β) (ψ(α) − ψ(α₀))
+    log Γ(α₀) − log Γ(β₀) − Σ [log Γ(α) − log Γ(β)] + Σ (α − β) (ψ(α) − ψ(α₀)) = Σ D(β, α) − D(β₀, α₀),
+    with D(β, α) = log Γ(β) − log Γ(α) − (β − α) ψ(α), how far log Γ lies above its tangent.
 
     >>> import torch
     >>> kl(torch.zeros(1, 3), torch.zeros(1, 3))
     tensor([0.], dtype=torch.float64)
     """
-    alpha, beta = log_alpha.double().exp(), log_beta.double().exp()  # [..., classes]
-    total = alpha.sum(-1, keepdim=True)
-    normalisers = _log_normaliser(beta) - _log_normaliser(alpha)
-    return normalisers + ((alpha - beta) * (alpha.digamma() - total.digamma())).sum(-1)
+    log_alpha, log_beta = log_alpha.double(), log_beta.double()  # [..., classes]
+    classes = _above_tangent(log_alpha, log_beta).sum(-1)
+    return classes - _above_tangent(log_alpha.logsumexp(-1), log_beta.logsumexp(-1))
 
 
 def expected_entropy(log_alpha: Tensor) -> Tensor:
@@ -85,6 +85,11 @@ def _total(log_alpha: Tensor) -> Tensor:
     return log_alpha.double().exp().sum(-1, keepdim=True)  # [..., 1]
 
 
-def _log_normaliser(alpha: Tensor) -> Tensor:
-    """log B(α) = Σ log Γ(α) − log Γ(α₀)."""
-    return alpha.lgamma().sum(-1) - alpha.sum(-1).lgamma()
+def _above_tangent(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
+    """D(β, α), with the pole at 0 taken out: log Γ(α) = log Γ(α + 1) − log α, ψ(α) = ψ(α + 1) − 1/α.
+
+    Near the pole log Γ and ψ are large and cancel; what they leave, β/α − 1 − log(β/α), does not.
+    """
+    alpha, beta, log_ratio = log_alpha.exp(), log_beta.exp(), log_beta - log_alpha
+    smooth = (beta + 1).lgamma() - (alpha + 1).lgamma() - (beta - alpha) * (alpha + 1).digamma()
+    return smooth + log_ratio.expm1() - log_ratio

@@ -9,7 +9,7 @@ from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import ContextUse, LossWeights
 
 
 def anp(
@@ -21,7 +21,7 @@ def anp(
     width: int = 32,
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to, in training and at test."""
-    latent = TargetLatent(num_classes, 0.0, 1.0, context_at_test=True, width=width)
+    latent = TargetLatent(num_classes, 0.0, 1.0, ContextUse.REQUIRED, width=width)
     return TuringProcess(
         backbone=backbone,
         latent=latent,

@@ -6,7 +6,7 @@ from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import ContextUse, LossWeights
 
 
 def enp(
@@ -19,7 +19,7 @@ def enp(
     width: int = 32,
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test."""
-    latent = TargetLatent(num_classes, 1.0, cell_variance, context_at_test=False, width=width)
+    latent = TargetLatent(num_classes, 1.0, cell_variance, ContextUse.NONE, width=width)
     return TuringProcess(
         backbone=backbone,
         latent=latent,

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from totalcal.parts.sampling import Noise
-from totalcal.types import Batch, Movement
+from totalcal.types import Batch, ContextUse, Movement
 
 
 class Latent(nn.Module, ABC):
@@ -14,8 +14,8 @@ class Latent(nn.Module, ABC):
     width: int
     """Columns of a readout."""
 
-    takes_context: bool
-    """Whether `draw` accepts a context; a model that does not says so when it is given one."""
+    context_use: ContextUse
+    """Whether `draw` takes a context."""
 
     @abstractmethod
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from totalcal.functional import gaussian
 from totalcal.functional.attention import attention_weights, read
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise, Sharing
-from totalcal.types import Batch, Movement
+from totalcal.types import Batch, ContextUse, Movement
 
 _MINIMAL_SCALE = 0.01
 
@@ -45,7 +45,7 @@ class GaussianMap(nn.Module):
 class SetLatent(Latent):
     """NP: one Z for the whole set, from the mean of its encoded pairs; q(Z | ∅) = N(0, I)."""
 
-    takes_context = True
+    context_use = ContextUse.OPTIONAL
 
     def __init__(self, num_classes: int, width: int = 32, hidden: int = 128) -> None:
         super().__init__()
@@ -94,12 +94,12 @@ class TargetLatent(Latent):
         num_classes: int,
         prior_mean: float,
         prior_variance: float,
-        context_at_test: bool,
+        context_use: ContextUse,
         width: int = 32,
         hidden: int = 128,
     ) -> None:
         super().__init__()
-        self.width, self.takes_context = width, context_at_test
+        self.width, self.context_use = width, context_use
         self.prior_mean, self.prior_variance = prior_mean, prior_variance
         self.encoder = PairEncoder(num_classes, hidden)
         self.law = GaussianMap(hidden, width)
@@ -120,11 +120,6 @@ class TargetLatent(Latent):
         return mean + scale * noise.normal(tuple(mean.shape), mean), kl
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
-        if self.takes_context and context is None:
-            raise ContextError(
-                "this model needs a context at prediction, and none was given. "
-                "Call predict(…, context=Batch(inputs, labels)), or use model.given(context)."
-            )
         mean, scale = self._prior(embedding) if context is None else self._attended(embedding, context)
         rows = 1 if noise.sharing is Sharing.SHARED else embedding.shape[-2]
         return mean + scale * noise.normal((draws, rows, self.width), embedding)

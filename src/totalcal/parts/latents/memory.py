@@ -10,7 +10,7 @@ from totalcal.functional.attention import multi_head_weights, read
 from totalcal.functional.update_rules import UpdateRule, tanh_blend, written_content
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise
-from totalcal.types import Batch, Movement
+from totalcal.types import Batch, ContextUse, Movement
 
 _INITIAL_SCALE = 0.01
 
@@ -41,7 +41,7 @@ class ExternalMemory(Latent):
     the same Z and a resumed run goes on with the draws it would have made.
     """
 
-    takes_context = False
+    context_use = ContextUse.NONE
     cells: Tensor
     write_seed: Tensor
 

@@ -4,14 +4,14 @@ from torch import Tensor
 
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise
-from totalcal.types import Batch, Movement
+from totalcal.types import Batch, ContextUse, Movement
 
 
 class NoLatent(Latent):
     """A readout without columns; nothing to infer, nothing to write."""
 
     width = 0
-    takes_context = False
+    context_use = ContextUse.NONE
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         return embedding[:, :0], embedding.new_zeros(())

@@ -1,0 +1,89 @@
+"""What every model refuses, and how it says so."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from totalcal import MODELS, Batch, TuringProcess
+from totalcal.errors import ContextError, InputError, LabelError, ShapeError
+from totalcal.types import ContextUse
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_inputs_that_are_not_finite_are_refused(model: TuringProcess, data: Batch, bad: float) -> None:
+    inputs = data.inputs.clone()
+    inputs[7, 1] = bad
+    with pytest.raises(InputError, match="row 7"):
+        model(inputs, data.labels)
+    context = data if model.context_use is ContextUse.REQUIRED else None
+    with pytest.raises(InputError, match="row 7"):
+        model.predict(inputs, context=context)
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_that_are_no_class_are_refused(model: TuringProcess, data: Batch, label: int) -> None:
+    labels = data.labels.clone()
+    labels[2] = label
+    with pytest.raises(LabelError, match="0 … 2"):
+        model(data.inputs, labels)
+
+
+def test_labels_of_another_type_or_length_are_refused(model: TuringProcess, data: Batch) -> None:
+    with pytest.raises(LabelError, match="int64"):
+        model(data.inputs, data.labels.float())
+    with pytest.raises(ShapeError, match="labels"):
+        model(data.inputs, data.labels[:-1])
+
+
+def test_a_backbone_of_the_wrong_width_is_refused(name: str, data: Batch) -> None:
+    model = MODELS[name](nn.Linear(4, 7), num_classes=3)
+    with pytest.raises(ShapeError, match="7 columns, but num_classes is 3"):
+        model(data.inputs, data.labels)
+
+
+def test_a_backbone_that_does_not_flatten_is_refused(name: str, data: Batch) -> None:
+    model = MODELS[name](nn.Sequential(nn.Linear(4, 3), nn.Unflatten(1, (3, 1))), num_classes=3)
+    with pytest.raises(ShapeError, match="Flatten"):
+        model(data.inputs, data.labels)
+
+
+def test_fewer_than_two_classes_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="num_classes ≥ 2"):
+        MODELS[name](nn.Linear(4, 1), num_classes=1)
+
+
+def test_no_inputs_at_all_are_refused(model: TuringProcess) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        model(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+
+
+def test_a_context_is_taken_only_by_models_that_use_one(model: TuringProcess, data: Batch) -> None:
+    if model.context_use is ContextUse.NONE:
+        with pytest.raises(ContextError, match="takes no context"):
+            model.predict(data.inputs, context=data)
+    if model.context_use is ContextUse.REQUIRED:
+        with pytest.raises(ContextError, match="needs a context"):
+            model.predict(data.inputs)
+    if model.context_use is ContextUse.OPTIONAL:
+        assert model.predict(data.inputs, context=data).probabilities.shape == (len(data.labels), 3)
+
+
+def test_a_context_longer_than_the_batch_is_refused(model: TuringProcess, data: Batch) -> None:
+    with pytest.raises(ContextError):
+        model(data.inputs, data.labels, context=len(data.labels) + 1)
+
+
+@pytest.mark.parametrize("name", ["enp", "anp"])
+def test_a_context_that_leaves_no_target_is_refused(
+    name: str, fresh_model: Callable[..., TuringProcess], data: Batch
+) -> None:
+    with pytest.raises(ContextError, match="leaves none for the loss"):
+        fresh_model(name)(data.inputs, data.labels, context=len(data.labels))
+
+
+def test_a_negative_number_of_draws_is_refused(model: TuringProcess, data: Batch) -> None:
+    context = data if model.context_use is ContextUse.REQUIRED else None
+    with pytest.raises(InputError, match="draws"):
+        model.predict(data.inputs, draws=-1, context=context)

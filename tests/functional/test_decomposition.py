@@ -1,0 +1,49 @@
+"""The three terms against the law of total variance on simulated labels, and the paper's Proposition."""
+
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from totalcal.functional.decomposition import categorical_entropy, decompose
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 6))
+def test_the_terms_add_up_to_the_variance_of_the_label(seed: int, draws: int, classes: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    means = torch.rand(draws, 4, classes, generator=generator, dtype=torch.float64)
+    means = means / means.sum(-1, keepdim=True)
+    variances = means * (1 - means) * torch.rand(draws, 4, 1, generator=generator, dtype=torch.float64)
+    terms, p = decompose(means, variances), means.mean(0)
+    torch.testing.assert_close(sum(terms), p * (1 - p))
+    assert all((term >= 0).all() for term in terms)
+
+
+def test_each_term_is_what_simulation_says_it_is() -> None:
+    torch.manual_seed(0)
+    alphas = torch.tensor([[2.0, 3.0, 5.0], [6.0, 1.0, 1.0]], dtype=torch.float64)  # two draws of θ
+    laws = torch.distributions.Dirichlet(alphas)
+    pi = laws.sample(torch.Size([200_000]))  # [samples, θ, classes]
+    terms = decompose(laws.mean.unsqueeze(1), laws.variance.unsqueeze(1))
+    torch.testing.assert_close(terms.reducible[0], pi.mean(0).var(0, correction=0), rtol=0.03, atol=0)
+    torch.testing.assert_close(terms.irreducible[0], pi.var(0).mean(0), rtol=0.03, atol=0)
+    torch.testing.assert_close(terms.data[0], (pi * (1 - pi)).mean((0, 1)), rtol=0.03, atol=0)
+
+
+@settings(deadline=None)
+@given(st.floats(0.5, 1), st.floats(0.5, 1))
+def test_more_bayes_risk_means_more_data_uncertainty(first: float, second: float) -> None:
+    """The Proposition of section 3, for two classes where the larger probability is at least one half."""
+    assume(min(1 - first, first) >= min(1 - second, second))
+    data = [
+        float(decompose(torch.tensor([[[p, 1 - p]]]).double(), torch.zeros(1, 1, 2)).data[0, 0])
+        for p in (first, second)
+    ]
+    assert data[0] >= data[1] - 1e-15
+
+
+def test_entropy_is_that_of_torch_distributions() -> None:
+    torch.manual_seed(0)
+    probabilities = torch.rand(5, 4).softmax(-1)
+    expected = torch.distributions.Categorical(probabilities).entropy()
+    torch.testing.assert_close(categorical_entropy(probabilities).float(), expected)

@@ -1,0 +1,138 @@
+"""Mean-field layers against draws of their weights."""
+
+import pytest
+import torch
+from torch import nn
+
+from totalcal.errors import InputError, UnknownNameError
+from totalcal.parts.sampling import Noise, Sharing, sampling
+from totalcal.parts.weights import (
+    LogUniformPrior,
+    MeanFieldConv2d,
+    MeanFieldLinear,
+    NormalPrior,
+    mean_field,
+    weight_kl,
+)
+
+
+def wide(layer: MeanFieldLinear | MeanFieldConv2d) -> MeanFieldLinear | MeanFieldConv2d:
+    """The same layer with variances that show."""
+    layer.weight_log_variance.data.fill_(-2.0)
+    return layer
+
+
+def outputs(layer: nn.Module, inputs: torch.Tensor, sharing: Sharing, draws: int) -> torch.Tensor:
+    with sampling(layer, Noise(torch.Generator().manual_seed(0), sharing)), torch.no_grad():
+        return torch.stack([layer(inputs) for _ in range(draws)])
+
+
+def convnet() -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
+
+
+def test_local_and_drawn_outputs_have_the_same_moments() -> None:
+    torch.manual_seed(0)
+    layer, inputs = wide(MeanFieldLinear.like(nn.Linear(5, 3), NormalPrior())), torch.randn(2, 5)
+    local, drawn = (outputs(layer, inputs, s, 8000) for s in (Sharing.ROWS, Sharing.SHARED))
+    torch.testing.assert_close(local.mean(0), drawn.mean(0), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(local.std(0), drawn.std(0), rtol=0.05, atol=0.0)
+
+
+def test_rows_are_independent_locally_and_move_together_when_shared() -> None:
+    layer, inputs = wide(MeanFieldLinear.like(nn.Linear(5, 1), NormalPrior())), torch.ones(2, 5)
+    local, shared = (outputs(layer, inputs, s, 4000)[..., 0] for s in (Sharing.ROWS, Sharing.SHARED))
+    assert abs(torch.corrcoef(local.T)[0, 1]) < 0.05
+    torch.testing.assert_close(shared[:, 0], shared[:, 1])
+
+
+def test_positions_that_share_weights_share_the_draw() -> None:
+    """Where local noise would be averaged out, a pooled output keeps the whole variance of its weights."""
+    layer = wide(MeanFieldConv2d(nn.Conv2d(1, 1, 3), NormalPrior()))
+    pooled = outputs(layer, torch.ones(1, 1, 12, 12), Sharing.ROWS, 3000).mean((-1, -2)).flatten()
+    layer.local = True
+    averaged = outputs(layer, torch.ones(1, 1, 12, 12), Sharing.ROWS, 3000).mean((-1, -2)).flatten()
+    true_variance = 9 * torch.exp(torch.tensor(-2.0))  # nine taps of ones
+    torch.testing.assert_close(pooled.var(), true_variance, rtol=0.1, atol=0)
+    assert averaged.var() < 0.05 * true_variance
+
+
+def test_a_convolution_perturbed_locally_keeps_its_marginals() -> None:
+    torch.manual_seed(0)
+    layer = wide(
+        MeanFieldConv2d(nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=2), NormalPrior(), local=True)
+    )
+    inputs = torch.randn(1, 2, 9, 9)
+    local, drawn = (outputs(layer, inputs, s, 3000) for s in (Sharing.ROWS, Sharing.SHARED))
+    torch.testing.assert_close(local.std(0), drawn.std(0), rtol=0.12, atol=0.02)
+
+
+def test_tokens_share_one_draw() -> None:
+    layer = wide(MeanFieldLinear.like(nn.Linear(4, 2), NormalPrior()))
+    tokens = outputs(layer, torch.ones(1, 6, 4), Sharing.ROWS, 1)[0, 0]
+    assert (tokens == tokens[0]).all()
+
+
+def test_an_all_zero_row_has_finite_gradients() -> None:
+    layer = MeanFieldLinear.like(nn.Linear(5, 3), NormalPrior())
+    layer(torch.zeros(1, 5)).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in layer.parameters() if p.grad is not None)
+
+
+def test_trained_weights_are_kept_as_means_and_the_original_is_left_alone() -> None:
+    net, inputs = convnet(), torch.randn(2, 1, 6, 6)
+    converted = mean_field(net, "all")
+    with sampling(converted, Noise(sharing=Sharing.MEAN)):
+        torch.testing.assert_close(converted(inputs), net(inputs))
+    assert isinstance(net[0], nn.Conv2d)
+    assert isinstance(net[3], nn.Linear)
+
+
+@pytest.mark.parametrize(
+    ("layers", "converted"), [("linear", {"3"}), ("all", {"0", "3"}), ("none", set()), (["0"], {"0"})]
+)
+def test_the_chosen_layers_are_converted(layers: str | list[str], converted: set[str]) -> None:
+    net = mean_field(convnet(), layers)
+    found = {n for n, m in net.named_modules() if isinstance(m, MeanFieldLinear | MeanFieldConv2d)}
+    assert found == converted
+
+
+def test_a_bare_layer_is_converted_itself() -> None:
+    assert isinstance(mean_field(nn.Linear(3, 2)), MeanFieldLinear)
+
+
+def test_the_weight_kl_is_the_sum_over_layers_and_zero_for_points() -> None:
+    net = mean_field(convnet(), "all")
+    expected = torch.zeros(())
+    for layer in (net[0], net[3]):
+        posterior = torch.distributions.Normal(layer.weight_mean, (0.5 * layer.weight_log_variance).exp())
+        prior = torch.distributions.Normal(0.0, 10**-0.5)
+        expected = expected + torch.distributions.kl_divergence(posterior, prior).sum()
+    torch.testing.assert_close(weight_kl(net), expected)
+    assert weight_kl(convnet()) == 0
+
+
+def test_another_prior_gives_another_kl() -> None:
+    net = mean_field(convnet(), "linear", LogUniformPrior())
+    kl = weight_kl(net)
+    kl.backward()
+    assert torch.isfinite(kl)
+    assert torch.isfinite(net[3].weight_mean.grad).all()
+
+
+def test_log_variances_stay_within_their_limits() -> None:
+    layer = MeanFieldLinear.like(nn.Linear(2, 2), NormalPrior())
+    layer.weight_log_variance.data.fill_(40.0)
+    assert (layer.log_variance <= 11).all()
+
+
+def test_an_unknown_layer_is_named_with_its_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="linear"):
+        mean_field(convnet(), "linaer")
+    with pytest.raises(UnknownNameError, match="Known: 0, 3"):
+        mean_field(convnet(), ["1"])
+
+
+def test_padding_that_is_not_zeros_is_refused() -> None:
+    with pytest.raises(InputError, match="reflect"):
+        mean_field(nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect")), "all")

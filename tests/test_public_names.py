@@ -1,0 +1,34 @@
+"""What `import totalcal` promises, and what it costs."""
+
+import subprocess
+import sys
+
+import totalcal
+
+PUBLIC = {
+    "Batch", "Decomposition", "LossTerms", "LossWeights", "MODELS", "Predictive", "Predictor",
+    "TuringProcess", "__version__", "anp", "bnn", "edl", "enp", "etp", "np", "softmax", "train",
+}  # fmt: skip
+
+
+def test_the_public_names_are_these_and_all_resolve() -> None:
+    assert set(totalcal.__all__) == PUBLIC
+    for name in PUBLIC:
+        assert getattr(totalcal, name) is not None
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, totalcal; print([m for m in ('torch', 'sklearn', 'scipy', 'numpy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_using_a_model_imports_torch_and_nothing_else_heavy() -> None:
+    code = (
+        "import sys, totalcal; totalcal.etp; heavy = ('sklearn', 'scipy', 'matplotlib', 'pandas', "
+        "'lightning_fabric', 'typer'); print([m for m in heavy if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
