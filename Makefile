@@ -1,0 +1,40 @@
+# Every target sets up .venv by itself when needed; nothing is installed outside of it.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint format bench clean
+
+demo: .venv/demo.done
+	$(BIN)/totalcal demo
+
+test: .venv/test.done
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/test.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/test.done
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/test.done
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis
+
+.venv/made:
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/demo.done: .venv/made pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[data,corruptions,report]'
+	@touch $@
+
+.venv/test.done: .venv/made pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@ .venv/demo.done
