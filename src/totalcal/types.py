@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -69,7 +69,7 @@ class Belief(Protocol):
         """E[H(y | π)], a number an input."""
 
     @classmethod
-    def joined(cls, parts: Sequence["Belief"]) -> "Belief":
+    def joined(cls, parts: Sequence[Self]) -> Self:
         """The beliefs of several batches as one, in order."""
 
 
@@ -102,7 +102,7 @@ class PointMass:
         return categorical_entropy(self.mean)
 
     @classmethod
-    def joined(cls, parts: Sequence["PointMass"]) -> "PointMass":
+    def joined(cls, parts: Sequence[Self]) -> Self:
         return cls(torch.cat([part.logits for part in parts], dim=-2))
 
 
@@ -140,7 +140,7 @@ class Dirichlet:
         return dirichlet.expected_entropy(self.log_concentration)
 
     @classmethod
-    def joined(cls, parts: Sequence["Dirichlet"]) -> "Dirichlet":
+    def joined(cls, parts: Sequence[Self]) -> Self:
         return cls(torch.cat([part.log_concentration for part in parts], dim=-2))
 
 

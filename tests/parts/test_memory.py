@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from totalcal.errors import InputError
+from totalcal.functional.cell_starts import one_class_each
 from totalcal.functional.update_rules import blend, identity
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
@@ -122,3 +123,8 @@ def test_attention_shares_sum_to_one(key_map: nn.Module) -> None:
 def test_settings_without_a_meaning_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="a memory needs"):
         ExternalMemory(**{"num_cells": 5, "num_classes": 3} | wrong)
+
+
+def test_a_start_of_one_class_each_tells_the_cells_apart() -> None:
+    memory = ExternalMemory(6, 3, cell_start=one_class_each)
+    assert torch.equal(memory.cells.argmax(1), torch.tensor([0, 1, 2, 0, 1, 2]))

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from totalcal.functional.cell_starts import CellStart, squared_noise
 from totalcal.functional.update_rules import UpdateRule, tanh_blend
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
@@ -19,6 +20,7 @@ def etp(
     retention: float = 0.99,
     cell_variance: float = 0.1,
     update_rule: UpdateRule = tanh_blend,
+    cell_start: CellStart = squared_noise,
     key_map: nn.Module | None = None,
     evidence_map: nn.Module | None = None,
     layers: Layers = "linear",
@@ -30,7 +32,9 @@ def etp(
 
     `key_map` and `evidence_map` are linear if not given.
     """
-    memory = ExternalMemory(num_cells, num_classes, cell_variance, retention, update_rule, key_map)
+    memory = ExternalMemory(
+        num_cells, num_classes, cell_variance, retention, update_rule, key_map, cell_start=cell_start
+    )
     evidence = LinearEvidence(num_classes, memory.width) if evidence_map is None else evidence_map
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
@@ -25,16 +26,17 @@ class WeightPrior(Protocol):
     def kl(self, mean: Tensor, log_variance: Tensor) -> Tensor: ...
 
 
+@dataclass(frozen=True)
 class NormalPrior:
     """p(w) = N(0, 1/β)."""
 
-    def __init__(self, precision: float = 10.0) -> None:
-        self.precision = precision
+    precision: float = 10.0
 
     def kl(self, mean: Tensor, log_variance: Tensor) -> Tensor:
         return kl_to_isotropic(mean, log_variance, self.precision)
 
 
+@dataclass(frozen=True)
 class LogUniformPrior:
     """p(log |w|) ∝ 1, which prunes weights (Molchanov et al. 2017)."""
 
@@ -52,6 +54,9 @@ class MeanFieldLayer(StochasticLayer):
         self.weight_log_variance = nn.Parameter(start)
         self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
         self.prior = prior
+
+    def extra_repr(self) -> str:
+        return f"weight={tuple(self.weight_mean.shape)}, bias={self.bias is not None}, prior={self.prior}"
 
     @property
     def log_variance(self) -> Tensor:

@@ -7,12 +7,11 @@ from torch import Tensor, distributed, nn
 
 from totalcal.errors import InputError
 from totalcal.functional.attention import multi_head_weights, read
+from totalcal.functional.cell_starts import CellStart, squared_noise
 from totalcal.functional.update_rules import UpdateRule, tanh_blend, written_content
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise
 from totalcal.types import Batch, ContextUse, Movement
-
-_INITIAL_SCALE = 0.01
 
 
 class LinearKeys(nn.Module):
@@ -24,7 +23,8 @@ class LinearKeys(nn.Module):
         self.linear = nn.Linear(width, heads * width)
 
     def forward(self, cells: Tensor) -> Tensor:
-        return self.linear(cells).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+        keys: Tensor = self.linear(cells)
+        return keys.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
 
 class IdentityKeys(nn.Module):
@@ -54,7 +54,7 @@ class ExternalMemory(Latent):
         update_rule: UpdateRule = tanh_blend,
         key_map: nn.Module | None = None,
         write_draws: int = 1,
-        initial_scale: float = _INITIAL_SCALE,
+        cell_start: CellStart = squared_noise,
     ) -> None:
         super().__init__()
         if num_cells < 1 or cell_variance < 0 or not 0 <= retention <= 1:
@@ -66,8 +66,7 @@ class ExternalMemory(Latent):
         self.cell_variance, self.retention, self.update_rule = cell_variance, retention, update_rule
         self.key_map = LinearKeys(num_classes) if key_map is None else key_map
         self.write_draws = write_draws
-        start = (initial_scale * torch.randn(num_cells, num_classes)).square()
-        self.register_buffer("cells", start)
+        self.register_buffer("cells", cell_start(num_cells, num_classes))
         self.register_buffer("write_seed", torch.randint(2**62, ()))
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
