@@ -11,18 +11,25 @@ __version__ = "0.1.0"
 _HOMES = {
     "Batch": "totalcal.types",
     "Decomposition": "totalcal.types",
+    "Gate": "totalcal.rejection",
     "LossTerms": "totalcal.types",
     "LossWeights": "totalcal.types",
     "MODELS": "totalcal.models",
     "Predictive": "totalcal.types",
     "Predictor": "totalcal.types",
+    "Preprocessing": "totalcal.files.preprocessing",
+    "Recipe": "totalcal.files.recipe",
+    "SavedModel": "totalcal.files.saved",
     "TuringProcess": "totalcal.process",
     "anp": "totalcal.models",
     "bnn": "totalcal.models",
     "edl": "totalcal.models",
     "enp": "totalcal.models",
     "etp": "totalcal.models",
+    "fit": "totalcal.training.fit",
+    "load": "totalcal.files.saved",
     "np": "totalcal.models",
+    "save": "totalcal.files.saved",
     "softmax": "totalcal.models",
     "train": "totalcal.training.loop",
 }
@@ -31,10 +38,14 @@ __all__ = [
     "MODELS",
     "Batch",
     "Decomposition",
+    "Gate",
     "LossTerms",
     "LossWeights",
     "Predictive",
     "Predictor",
+    "Preprocessing",
+    "Recipe",
+    "SavedModel",
     "TuringProcess",
     "__version__",
     "anp",
@@ -42,14 +53,22 @@ __all__ = [
     "edl",
     "enp",
     "etp",
+    "fit",
+    "load",
     "np",
+    "save",
     "softmax",
     "train",
 ]
 
 if TYPE_CHECKING:
+    from totalcal.files.preprocessing import Preprocessing
+    from totalcal.files.recipe import Recipe
+    from totalcal.files.saved import SavedModel, load, save
     from totalcal.models import MODELS, anp, bnn, edl, enp, etp, np, softmax
     from totalcal.process import TuringProcess
+    from totalcal.rejection import Gate
+    from totalcal.training.fit import fit
     from totalcal.training.loop import train
     from totalcal.types import Batch, Decomposition, LossTerms, LossWeights, Predictive, Predictor
 

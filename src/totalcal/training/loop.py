@@ -1,15 +1,13 @@
 """The paper's algorithm as a plain loop: for toys, tests, and for reading."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from totalcal.process import TuringProcess
-from totalcal.types import Batch
-
-_SHORTEST_CONTEXT, _CONTEXT_LIMIT = 3, 50
+from totalcal.training.contexts import context_size
+from totalcal.training.sources import TensorSource
 
 
 class Step(NamedTuple):
@@ -19,24 +17,6 @@ class Step(NamedTuple):
     loss: float
     expected_nll: float
     memory_movement: float
-
-
-def context_size(rows: int, generator: torch.Generator | None = None) -> int:
-    """How many of a batch's first rows are the context: uniform in [3, min(50, rows)).
-
-    A batch too small for that gives no context.
-    """
-    limit = min(_CONTEXT_LIMIT, rows)
-    if limit <= _SHORTEST_CONTEXT:
-        return 0
-    return int(torch.randint(_SHORTEST_CONTEXT, limit, (), generator=generator))
-
-
-def shuffled_batches(data: Batch, size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-    """The rows of `data` in a new order, in batches of `size`."""
-    order = torch.randperm(len(data.labels), generator=generator)
-    for rows in order.split(size):
-        yield Batch(data.inputs[rows], data.labels[rows])
 
 
 def train(
@@ -50,11 +30,12 @@ def train(
     generator: torch.Generator | None = None,
 ) -> list[Step]:
     """Adam on the free energy, a write to the memory before every step; a Step for each of them."""
+    data, order = TensorSource(inputs, labels), generator or torch.default_generator
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     model.train()
     history = []
     for epoch in range(epochs):
-        for batch in shuffled_batches(Batch(inputs, labels), batch_size, generator):
+        for batch in data.batches(batch_size, order):
             context = context_size(len(batch.labels), generator)
             embedding = model.encode(batch.inputs, generator)
             movement = model.absorb(embedding[:context].detach(), batch.labels[:context], generator)
