@@ -39,4 +39,5 @@ def categorical_entropy(probabilities: Tensor) -> Tensor:
     >>> categorical_entropy(torch.tensor([1.0, 0.0]))
     tensor(0., dtype=torch.float64)
     """
-    return torch.special.entr(probabilities.double()).sum(-1)
+    summands: Tensor = torch.special.entr(probabilities.double())
+    return summands.sum(-1)

@@ -24,7 +24,8 @@ class LinearKeys(nn.Module):
 
     def forward(self, cells: Tensor) -> Tensor:
         keys: Tensor = self.linear(cells)
-        return keys.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+        by_head: Tensor = keys.unflatten(-1, (self.heads, -1))
+        return by_head.transpose(-2, -3)
 
 
 class IdentityKeys(nn.Module):
