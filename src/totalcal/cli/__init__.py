@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from totalcal.cli import score  # noqa: F401
 from totalcal.cli.app import ExitCode, app
 from totalcal.errors import TotalcalError
 

@@ -10,7 +10,17 @@ from totalcal.scores.calibration import (
     debiased_calibration_error,
     ece,
 )
+from totalcal.scores.domain import UNCERTAINTIES
+from totalcal.scores.evaluate import evaluate, evaluate_outputs
 from totalcal.scores.fit import brier, error, nll
+from totalcal.scores.foreign import (
+    ForeignPredictor,
+    OutputKind,
+    as_predictive,
+    from_arrays,
+    from_module,
+    from_sklearn,
+)
 from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
 from totalcal.scores.ranking import Ranking, aupr_in, aupr_out, auroc, fpr_at_tpr, rank
 from totalcal.scores.reliability import Reliability, reliability
@@ -25,13 +35,20 @@ from totalcal.scores.selective import (
 )
 from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.streaming import RunningScores
+from totalcal.scores.verdict import OutOfDomain, Verdict
 
 __all__ = [
+    "UNCERTAINTIES",
     "CalibrationError",
+    "ForeignPredictor",
     "OperatingPoint",
+    "OutOfDomain",
+    "OutputKind",
     "Ranking",
     "Reliability",
     "RunningScores",
+    "Verdict",
+    "as_predictive",
     "augrc",
     "aupr_in",
     "aupr_out",
@@ -45,8 +62,13 @@ __all__ = [
     "dyadic_sets",
     "ece",
     "error",
+    "evaluate",
+    "evaluate_outputs",
     "excess_aurc",
     "fpr_at_tpr",
+    "from_arrays",
+    "from_module",
+    "from_sklearn",
     "joint_nll",
     "joint_nll_of_draws",
     "nll",

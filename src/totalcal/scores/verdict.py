@@ -1,0 +1,170 @@
+"""The verdict on one predictor: model fit, class overlap, domain mismatch, and how they were measured."""
+
+import json
+import math
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from totalcal.scores.calibration import CalibrationError
+from totalcal.scores.ranking import Ranking
+from totalcal.scores.reliability import Reliability
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+
+@dataclass(frozen=True)
+class OutOfDomain:
+    """One member of the panel: how many inputs, and how each uncertainty ranks them; OOD is positive."""
+
+    examples: int
+    rankings: dict[str, Ranking]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All scores of one predictor, as fractions. `uncertainty` is the one that AUROC and the like are by."""
+
+    error: float
+    nll: float
+    brier: float
+    ece: CalibrationError
+    ece_100: CalibrationError
+    ece_classwise: CalibrationError
+    ece_debiased: CalibrationError
+    ece_smooth: CalibrationError
+    reliability: Reliability
+    aurc: float
+    excess_aurc: float
+    augrc: float
+    majority_error: float
+    panel: dict[str, OutOfDomain]
+    uncertainty: str
+    examples: int
+    classes: int
+    draws: int
+    seed: int
+    batch_size: int
+
+    @property
+    def bins(self) -> int:
+        return self.ece.bins
+
+    @property
+    def direction(self) -> str:
+        return self.reliability.direction
+
+    @property
+    def learned(self) -> bool:
+        """Whether the error lies below that of always answering the most frequent class."""
+        return self.error < self.majority_error
+
+    @property
+    def auroc(self) -> float | None:
+        """The AUROC of the panel's first member, the one a task is known by; None without a panel."""
+        return next((self._ranking(name).auroc for name in self.panel), None)
+
+    @property
+    def auroc_mean(self) -> float | None:
+        values = [self._ranking(name).auroc for name in self.panel]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def auroc_worst(self) -> float | None:
+        return None if self.worst is None else self._ranking(self.worst).auroc
+
+    @property
+    def worst(self) -> str | None:
+        """The member of the panel that is told apart worst."""
+        return min(self.panel, key=lambda name: self._ranking(name).auroc, default=None)
+
+    def to_dict(self) -> dict[str, float | int | str | None]:
+        """Flat, with a key for each score and `score/set` for each member of the panel."""
+        return {
+            **{key: float(getattr(self, key)) for key in _PLAIN},
+            "auroc": self.auroc,
+            "auroc_mean": self.auroc_mean,
+            "auroc_worst": self.auroc_worst,
+            "worst": self.worst,
+            **{
+                f"{key}/{name}": value
+                for name in self.panel
+                for key, value in self._ranking(name)._asdict().items()
+            },
+            **{f"ood_examples/{name}": member.examples for name, member in self.panel.items()},
+            "majority_error": self.majority_error,
+            "direction": self.direction,
+            "uncertainty": self.uncertainty,
+            "positive": "out-of-domain",
+            **{
+                key: getattr(self, key)
+                for key in ("examples", "classes", "draws", "seed", "bins", "batch_size")
+            },
+        }
+
+    def to_json(self) -> str:
+        """The same as one JSON object; what is not finite is null."""
+        return json.dumps({key: _finite(value) for key, value in self.to_dict().items()}, allow_nan=False)
+
+    def __rich__(self) -> "Group":
+        from rich.console import Group
+        from rich.table import Table
+
+        table = Table("score", "value")
+        table.columns[1].justify = "right"
+        for name, value in _rows(self):
+            table.add_row(name, value)
+        return Group(_title(self), table, *_notes(self))
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        paper = StringIO()
+        Console(file=paper, width=100, color_system=None).print(self)
+        return paper.getvalue().rstrip()
+
+    def _ranking(self, name: str) -> Ranking:
+        return self.panel[name].rankings[self.uncertainty]
+
+
+_PLAIN = (
+    "error", "nll", "brier", "ece", "ece_100", "ece_classwise", "ece_debiased", "ece_smooth",
+    "aurc", "excess_aurc", "augrc",
+)  # fmt: skip
+
+
+def _finite(value: float | int | str | None) -> float | int | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _title(verdict: Verdict) -> str:
+    draws = f"{verdict.draws} draw{'s' * (verdict.draws != 1)}"
+    return f"{verdict.examples} examples, {verdict.classes} classes, {draws}, seed {verdict.seed}"
+
+
+def _notes(verdict: Verdict) -> list[str]:
+    notes = [f"AUROC by {verdict.uncertainty}; out-of-domain is the positive class."] if verdict.panel else []
+    if not verdict.learned:
+        idle = f"always answering the most frequent class errs {verdict.majority_error:.2%}"
+        notes.append(f"It has learned nothing ({idle}), so its calibration says nothing.")
+    return notes
+
+
+def _rows(verdict: Verdict) -> list[tuple[str, str]]:
+    rows = [
+        ("error", f"{verdict.error:.2%}"),
+        ("NLL", f"{verdict.nll:.4f}"),
+        ("Brier", f"{verdict.brier:.4f}"),
+        (f"ECE, {verdict.bins} bins ({verdict.direction})", f"{verdict.ece.value:.2%}"),
+        ("ECE, 100 bins", f"{verdict.ece_100.value:.2%}"),
+        ("AURC", f"{verdict.aurc:.4f}"),
+    ]
+    rows += [
+        (f"AUROC, {name} ({member.examples})", f"{member.rankings[verdict.uncertainty].auroc:.2%}")
+        for name, member in verdict.panel.items()
+    ]
+    if len(verdict.panel) > 1:
+        rows.append(("AUROC, mean", f"{verdict.auroc_mean:.2%}"))
+        rows.append((f"AUROC, worst ({verdict.worst})", f"{verdict.auroc_worst:.2%}"))
+    return rows
