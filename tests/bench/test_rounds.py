@@ -1,0 +1,62 @@
+"""Whatever happens to workers, every job ends done or given up, and nobody is blamed for another's death."""
+
+import pytest
+
+from totalcal.bench.engines import engine_named
+from totalcal.bench.rounds import run_rounds
+from totalcal.errors import UnknownNameError
+from totalcal.records.folders import State
+
+
+def _run(jobs, engine="loky", workers=2):
+    with engine_named(engine, workers) as submit:
+        run_rounds(jobs, submit)
+    return [job.folder.state for job in jobs]
+
+
+def test_one_that_raises_stops_no_other_and_is_tried_twice(stand_in):
+    jobs = [stand_in("a"), stand_in("b", "raises"), stand_in("c")]
+    assert _run(jobs, "sequential") == [State.DONE, State.FAILED, State.DONE]
+    assert [failure["error"] for failure in jobs[1].folder.failures] == ["ValueError: as it must"] * 2
+
+
+def test_a_killed_worker_costs_a_fresh_pool_and_nothing_else(stand_in):
+    jobs = [stand_in("a"), stand_in("b", "kills once"), stand_in("c"), stand_in("d")]
+    assert _run(jobs) == [State.DONE] * 4
+    assert jobs[1].folder.starts == 2
+
+
+def test_one_that_always_kills_its_worker_is_given_up_alone(stand_in):
+    jobs = [stand_in("a"), stand_in("b", "kills"), stand_in("c"), stand_in("d")]
+    assert _run(jobs) == [State.DONE, State.FAILED, State.DONE, State.DONE]
+    assert jobs[1].folder.failures[0]["error"].startswith("WorkerDiedError")
+
+
+def test_a_run_that_another_process_holds_is_waited_for(stand_in):
+    job = stand_in("a")
+    submitted = []
+
+    def submit(jobs):
+        submitted.append(len(jobs))
+        if len(submitted) == 1:
+            with job.folder.lock():  # as if another process were at it
+                jobs[0]()
+        else:
+            jobs[0]()
+
+    run_rounds([job], submit)
+    assert submitted == [1, 1]
+    assert job.folder.is_done
+
+
+def test_an_engine_that_cannot_begin_is_an_error(stand_in):
+    def broken(jobs):
+        raise ConnectionError("no cluster")
+
+    with pytest.raises(ConnectionError):
+        run_rounds([stand_in("a")], broken)
+
+
+def test_a_mistyped_engine_is_named(stand_in):
+    with pytest.raises(UnknownNameError, match="Did you mean 'loky'"), engine_named("lokky", 2):
+        pass
