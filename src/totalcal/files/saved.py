@@ -1,0 +1,156 @@
+"""A model with all that its predictions need, to a file and back."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from totalcal import __version__
+from totalcal.errors import InputError, ModelFileError, TotalcalError
+from totalcal.files import tensors
+from totalcal.files.container import LARGEST, Container, read_container, write_container
+from totalcal.files.preprocessing import Preprocessing
+from totalcal.files.recipe import Recipe
+from totalcal.inference import predict_alike
+from totalcal.process import TuringProcess
+from totalcal.rejection import Gate
+from totalcal.types import Batch, Predictive
+
+ClassName = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a file holds, ready to use."""
+
+    model: TuringProcess
+    recipe: Recipe | None = None
+    gate: Gate | None = None
+    classes: tuple[ClassName, ...] | None = None
+    preprocessing: Preprocessing | None = None
+    context: Batch | None = None
+    scores: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and len(self.classes) != self.model.num_classes:
+            raise InputError(
+                f"the model has {self.model.num_classes} classes, but {len(self.classes)} names came."
+            )
+
+    def predict(self, rows: npt.ArrayLike, draws: int = 10) -> Predictive:
+        """The predictive distribution of rows as the user has them; the same for any order and split."""
+        inputs = torch.as_tensor(rows) if self.preprocessing is None else self.preprocessing(rows)
+        return predict_alike(self.model.eval(), inputs, draws, self.context)
+
+
+def save(
+    model: TuringProcess,
+    path: str | os.PathLike[str],
+    *,
+    recipe: Recipe | None = None,
+    gate: Gate | None = None,
+    classes: Sequence[ClassName] | None = None,
+    preprocessing: Preprocessing | None = None,
+    context: Batch | None = None,
+    scores: Mapping[str, float] | None = None,
+) -> None:
+    """Write a model and what goes with it as one file, which `load` reads without running any code.
+
+    With a recipe that names its backbone the file is enough by itself. Without a name the backbone, and
+    without a recipe the whole model, is handed over when the file is loaded. `context` holds the rows, after
+    preprocessing, that a model such as `anp` predicts from; `scores` those on held-out data.
+    """
+    names = None if classes is None else tuple(classes)
+    whole = SavedModel(model, recipe, gate, names, preprocessing, context, scores)
+    write_container(Path(path), Container(_description(whole), tensors.packed(_tensor_groups(whole))))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    backbone: nn.Module | None = None,
+    model: TuringProcess | None = None,
+    largest: int = LARGEST,
+) -> SavedModel:
+    """Read what `save` wrote; a module of the user's own is given here, built as it was, and gets filled."""
+    content = read_container(Path(path), largest)
+    try:
+        groups = tensors.unpacked(content.tensors)
+        recipe = _optional(Recipe.from_json, content.description["recipe"])
+        return SavedModel(
+            model=_filled(recipe, backbone, model, groups["model"]),
+            recipe=recipe,
+            gate=_optional(Gate.from_json, content.description["gate"]),
+            classes=_optional(tuple, content.description["classes"]),
+            preprocessing=_preprocessing(content.description["preprocessing"], groups),
+            context=Batch(**groups["context"]) if "context" in groups else None,
+            scores=_optional(dict, content.description["scores"]),
+        )
+    except TotalcalError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ModelFileError(f"the description in {path} is not as it should be: {error!r}.") from error
+
+
+def _filled(
+    recipe: Recipe | None,
+    backbone: nn.Module | None,
+    model: TuringProcess | None,
+    state: Mapping[str, Tensor],
+) -> TuringProcess:
+    """The model with the file's weights in it."""
+    if model is not None:
+        return tensors.filled(model, state)
+    if recipe is None:
+        raise ModelFileError(
+            "the file has no recipe: build the model as it was, and hand it over: load(path, model=…)."
+        )
+    if recipe.backbone is None:
+        return tensors.filled(recipe.build(backbone), state)
+    return tensors.built(recipe, backbone, state)
+
+
+def _description(saved: SavedModel) -> dict[str, Any]:
+    """All that is not a tensor, as plain values."""
+    given = saved.preprocessing
+    return {
+        "versions": {
+            "totalcal": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "num_classes": saved.model.num_classes,
+        "recipe": saved.recipe and saved.recipe.as_json(),
+        "classes": saved.classes,
+        "gate": saved.gate and saved.gate.as_json(),
+        "preprocessing": given and {"shape": given.shape, "columns": given.columns},
+        "scores": saved.scores and dict(saved.scores),
+    }
+
+
+def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
+    groups: dict[str, Mapping[str, Tensor]] = {"model": saved.model.state_dict()}
+    if saved.preprocessing is not None:
+        groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
+    if saved.context is not None:
+        groups["context"] = saved.context._asdict()
+    return groups
+
+
+def _preprocessing(
+    content: Mapping[str, Any] | None, groups: Mapping[str, Mapping[str, Tensor]]
+) -> Preprocessing | None:
+    if content is None:
+        return None
+    mean, scale = groups["preprocessing"]["mean"], groups["preprocessing"]["scale"]
+    return Preprocessing(tuple(content["shape"]), mean, scale, _optional(tuple, content["columns"]))
+
+
+def _optional(make: Any, content: Any) -> Any:
+    return None if content is None else make(content)
