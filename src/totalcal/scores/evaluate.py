@@ -1,6 +1,5 @@
 """One call judges a predictor by its own predictive distribution, on a test set and foreign ones."""
 
-import inspect
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from totalcal.errors import InputError
 from totalcal.scores import calibration, fit, selective
 from totalcal.scores.arrays import Floats, Values, plain
+from totalcal.scores.asking import ask
 from totalcal.scores.blocks import Inputs, blocks
 from totalcal.scores.checks import check_count, check_predictions
 from totalcal.scores.domain import UNCERTAINTIES, uncertainty_named
@@ -21,7 +21,7 @@ from totalcal.scores.ranking import rank
 from totalcal.scores.reliability import reliability
 from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.verdict import OutOfDomain, Verdict
-from totalcal.types import Predictive, Predictor
+from totalcal.types import Predictor
 
 
 def evaluate(
@@ -93,16 +93,14 @@ class _Observed(NamedTuple):
 
 
 def _observe(predictor: Predictor, inputs: Inputs, draws: int, seed: int, size: int) -> _Observed:
-    options: dict[str, Any] = {}
+    generator: torch.Generator | None = None
     probabilities: list[Tensor] = []
     labels: list[Tensor | None] = []
     scores: dict[str, list[Tensor]] = {name: [] for name in UNCERTAINTIES}
     drawn = 0
     for rows, truth in blocks(inputs, size):
-        if not probabilities:
-            generator = torch.Generator(rows.device).manual_seed(seed)
-            options = _accepted(predictor, draws=draws, generator=generator)
-        predictive: Predictive = predictor.predict(rows, **options)
+        generator = generator or torch.Generator(rows.device).manual_seed(seed)
+        predictive = ask(predictor, rows, draws, generator)
         probabilities.append(predictive.probabilities)
         labels.append(truth)
         for name, measure in UNCERTAINTIES.items():
@@ -117,12 +115,6 @@ def _observe(predictor: Predictor, inputs: Inputs, draws: int, seed: int, size: 
         {name: plain(torch.cat(values)) for name, values in scores.items()},
         drawn,
     )
-
-
-def _accepted(predictor: Predictor, **options: Any) -> dict[str, Any]:
-    """Those of the options that this predictor's `predict` takes."""
-    parameters = inspect.signature(predictor.predict).parameters
-    return {name: value for name, value in options.items() if name in parameters}
 
 
 def _in_domain(probabilities: Floats, labels: Tensor, bins: int) -> dict[str, Any]:

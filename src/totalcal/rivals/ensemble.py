@@ -1,0 +1,40 @@
+"""A deep ensemble (Lakshminarayanan et al., 2017): its members are the draws of θ."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from totalcal.errors import InputError
+from totalcal.scores.asking import ask
+from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor
+
+
+class Ensemble:
+    """Several predictors, each of which counts the same."""
+
+    def __init__(self, members: Sequence[Predictor]) -> None:
+        if not members:
+            raise InputError("an ensemble needs at least one member.")
+        self.members = tuple(members)
+
+    def predict(
+        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        """The members' beliefs one after the other; `draws` go to each member that takes them."""
+        return Predictive(_stacked([ask(member, inputs, draws, generator).belief for member in self.members]))
+
+
+def _stacked(beliefs: Sequence[Belief]) -> Belief:
+    """The draws of all members, as one belief; each member must bring the same kind, and equally many."""
+    if len({belief.mean.shape for belief in beliefs}) > 1:
+        raise InputError(
+            "the members of an ensemble must give predictions of one shape: draws × batch × classes."
+        )
+    points = [belief.logits for belief in beliefs if isinstance(belief, PointMass)]
+    if len(points) == len(beliefs):
+        return PointMass(torch.cat(points))
+    evidence = [belief.log_concentration for belief in beliefs if isinstance(belief, Dirichlet)]
+    if len(evidence) == len(beliefs):
+        return Dirichlet(torch.cat(evidence))
+    raise InputError("the members of an ensemble must hold one kind of belief: all Dirichlet, or all points.")
