@@ -5,21 +5,23 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
+import torch
 from torch import nn
 
 from totalcal.errors import CheckpointError
 from totalcal.training.options import Settings
-from totalcal.training.seeds import Purpose, generator_for
+from totalcal.training.seeds import Purpose, generator_for, reseed
 from totalcal.training.sources import Source, fingerprint
 
 
 def configuration(settings: Settings, model: nn.Module, data: Source, ranks: int) -> dict[str, Any]:
     """Settings, model, data and what else changes the numbers, as plain entries of a checkpoint."""
-    first_order = generator_for(settings.seed, Purpose.ORDER, 0)
+    order = generator_for(settings.seed, Purpose.ORDER, 0)
+    reseed(torch.device("cpu"), order.initial_seed())
     return asdict(settings) | {
         "model": described(model),
         "examples": len(data),
-        "data": fingerprint(data, settings.batch_size, first_order),
+        "data": fingerprint(data, settings.batch_size, order),
         "ranks": ranks,
     }
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,18 +52,16 @@ class Run:
         """All that is left to do after the last checkpoint."""
         state = self.state
         keeper.resume(state)
-        try:
+        with ExitStack() as watched:
             for callback in callbacks:
                 callback.started(Plan(self.trained, self.settings.epochs, self._steps_an_epoch()))
+                watched.callback(callback.ended)
             while not self._is_over():
                 self._train_epoch(keeper, callbacks)
                 self._end_epoch()
                 for callback in callbacks:
                     callback.epoch_ended(state.history.epochs[-1])
                 keeper.after_epoch(state)
-        finally:
-            for callback in callbacks:
-                callback.ended()
         if state.best:
             state.model.load_state_dict(state.best)
         state.model.eval()

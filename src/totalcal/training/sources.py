@@ -63,7 +63,10 @@ class DatasetSource:
 
 
 class LoaderSource:
-    """A loader of the user's own, with the batch size and the order that it was made with."""
+    """A loader of the user's own, with the batch size and the kind of order that it was made with.
+
+    Its generator is seeded for each epoch, or torch's own where it has none, so that a run can be repeated.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
@@ -72,6 +75,8 @@ class LoaderSource:
         return len(self.loader.dataset)  # type: ignore[arg-type]
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
+        if self.loader.generator is not None and generator is not None:
+            self.loader.generator.manual_seed(generator.initial_seed())
         return self.loader
 
 

@@ -1,0 +1,198 @@
+"""What `fit` promises: it learns, it repeats, it resumes, it stops when it should."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from totalcal import MODELS, etp, fit, softmax
+from totalcal.errors import CheckpointError, DivergenceError, InputError
+from totalcal.process import TuringProcess
+from totalcal.training.callbacks import Callback
+from totalcal.training.folder import load_checkpoint
+from totalcal.training.history import StepReport
+from totalcal.training.options import Contexts, Optimisation
+
+Pair = tuple[Tensor, Tensor]
+Make = Callable[..., TuringProcess]
+FAST = Optimisation(learning_rate=0.03)
+
+
+class StopAt(Callback):
+    """Fails in the middle of a run."""
+
+    def __init__(self, epoch: int, step: int) -> None:
+        self.place = (epoch, step)
+
+    def stepped(self, report: StepReport) -> None:
+        if (report.epoch, report.step) == self.place:
+            raise KeyboardInterrupt
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    other = second.state_dict()
+    return all(torch.equal(value, other[name]) for name, value in first.state_dict().items())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns(name: str, quadrants: Pair) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name](nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3)), 3)
+    history = fit(model, quadrants, epochs=8, batch_size=32, optimisation=FAST)
+    assert history.epochs[-1].expected_nll < history.epochs[0].expected_nll
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(quadrants: Pair, make_etp: Make) -> None:
+    first, second, third = make_etp(), make_etp(), make_etp()
+    fit(first, quadrants, epochs=2, seed=5)
+    torch.manual_seed(99)  # what the global generators did before does not matter
+    fit(second, quadrants, epochs=2, seed=5)
+    fit(third, quadrants, epochs=2, seed=6)
+    assert same(first, second)
+    assert not same(first, third)
+
+
+def test_the_callers_generator_is_left_alone(quadrants: Pair, make_etp: Make) -> None:
+    model = make_etp()
+    before = torch.get_rng_state()
+    fit(model, quadrants, epochs=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def shuffling_loader(*pair: Tensor) -> DataLoader[tuple[Tensor, ...]]:
+    return DataLoader(TensorDataset(*pair), 32, shuffle=True)
+
+
+def loader_with_a_generator(*pair: Tensor) -> DataLoader[tuple[Tensor, ...]]:
+    return DataLoader(TensorDataset(*pair), 32, shuffle=True, generator=torch.Generator().manual_seed(8))
+
+
+@pytest.mark.parametrize("as_data", [TensorDataset, shuffling_loader, loader_with_a_generator])
+def test_data_sets_and_loaders_resume_in_the_middle_of_an_epoch(
+    as_data: Callable[..., object], quadrants: Pair, make_etp: Make, tmp_path: Path
+) -> None:
+    settings = {"epochs": 2, "batch_size": 32, "checkpoint_steps": 1}
+    calm, stopped = make_etp(), make_etp()
+    fit(calm, as_data(*quadrants), checkpoints=tmp_path / "calm", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, as_data(*quadrants), checkpoints=tmp_path / "run", callbacks=[StopAt(1, 1)], **settings)
+    resumed = make_etp(seed=1)
+    fit(resumed, as_data(*quadrants), checkpoints=tmp_path / "run", **settings)
+    assert same(resumed, calm)
+
+
+def test_a_finished_run_is_not_trained_again(quadrants: Pair, make_etp: Make, tmp_path: Path) -> None:
+    first, again, loaded = make_etp(), make_etp(seed=1), make_etp(seed=2)
+    history = fit(first, quadrants, epochs=2, checkpoints=tmp_path)
+    assert fit(again, quadrants, epochs=2, checkpoints=tmp_path, callbacks=[StopAt(0, 0)]) == history
+    loaded.load_state_dict(load_checkpoint(tmp_path).model)
+    assert same(first, again)
+    assert same(first, loaded)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"epochs": 3}, "epochs was 2, now 3"),
+        ({"optimisation": FAST}, "learning_rate was 0.001, now 0.03"),
+        ({"contexts": Contexts(write="after")}, "write was before, now after"),
+    ],
+)
+def test_a_checkpoint_of_other_settings_is_refused(
+    changed: dict[str, object], named: str, quadrants: Pair, make_etp: Make, tmp_path: Path
+) -> None:
+    fit(make_etp(), quadrants, epochs=2, checkpoints=tmp_path)
+    with pytest.raises(CheckpointError, match=named):
+        fit(make_etp(), quadrants, checkpoints=tmp_path, **({"epochs": 2} | changed))
+
+
+def test_a_checkpoint_of_another_model_or_other_data_is_refused(
+    quadrants: Pair, make_etp: Make, tmp_path: Path
+) -> None:
+    fit(make_etp(), quadrants, epochs=1, checkpoints=tmp_path)
+    with pytest.raises(CheckpointError, match=r"retention=0\.99.*retention=0\.9"):
+        fit(make_etp(retention=0.9), quadrants, epochs=1, checkpoints=tmp_path)
+    with pytest.raises(CheckpointError, match="data was"):
+        fit(make_etp(), (2 * quadrants[0], quadrants[1]), epochs=1, checkpoints=tmp_path)
+
+
+def test_early_stopping_ends_with_the_best_epoch(quadrants: Pair, make_etp: Make, tmp_path: Path) -> None:
+    inputs, labels = quadrants
+    wrong = (inputs[:32], (labels[:32] + 1) % 3)  # the more is learnt, the worse it gets
+    model, best = make_etp(), make_etp(seed=1)
+    history = fit(
+        model, quadrants, epochs=20, optimisation=FAST, validation=wrong, patience=3, checkpoints=tmp_path
+    )
+    assert history.best_epoch == 0
+    assert len(history.epochs) == 4
+    best.load_state_dict(load_checkpoint(tmp_path, "best").model)
+    assert same(model, best)
+
+
+def test_validation_does_not_change_the_training(quadrants: Pair, make_etp: Make) -> None:
+    alone, judged = make_etp(), make_etp()
+    fit(alone, quadrants, epochs=2)
+    history = fit(judged, quadrants, epochs=2, validation=quadrants)
+    assert same(alone, judged)
+    assert all(report.validation_nll is not None for report in history.epochs)
+
+
+def test_the_validation_nll_is_that_of_the_prediction(quadrants: Pair) -> None:
+    model = softmax(nn.Linear(2, 3), 3)
+    history = fit(model, quadrants, epochs=1, validation=quadrants)
+    truth = nn.functional.cross_entropy(model.backbone(quadrants[0]), quadrants[1]).detach()
+    assert history.epochs[0].validation_nll == pytest.approx(float(truth), rel=1e-6)
+
+
+def test_a_model_that_needs_a_context_is_validated_with_one(quadrants: Pair) -> None:
+    history = fit(MODELS["anp"](nn.Linear(2, 3), 3), quadrants, epochs=1, validation=quadrants)
+    assert history.epochs[0].validation_nll is not None
+
+
+def test_a_frozen_backbone_stays_and_the_rest_learns(quadrants: Pair, make_etp: Make, tmp_path: Path) -> None:
+    model, start, loaded = make_etp(layers="none"), make_etp(layers="none"), make_etp(seed=1, layers="none")
+    fit(model, quadrants, epochs=2, freeze_backbone=True, validation=quadrants, checkpoints=tmp_path)
+    assert same(model.backbone, start.backbone)
+    assert not same(model.head, start.head)
+    assert not same(model.latent, start.latent)
+    loaded.load_state_dict(load_checkpoint(tmp_path).model)
+    assert same(loaded, model)
+
+
+def test_a_backbone_that_draws_its_weights_cannot_be_frozen(quadrants: Pair, make_etp: Make) -> None:
+    with pytest.raises(InputError, match='layers="none"'):
+        fit(make_etp(), quadrants, epochs=1, freeze_backbone=True)
+
+
+def test_a_loss_that_is_not_finite_names_step_term_and_cause(quadrants: Pair) -> None:
+    torch.manual_seed(0)
+    model = softmax(nn.Linear(2, 3), 3)
+    with pytest.raises(
+        DivergenceError, match=r"epoch 0, step 4: .*expected_nll.*\n.*learning rate is 1e\+38"
+    ):
+        fit(model, quadrants, epochs=2, batch_size=8, optimisation=Optimisation("sgd", learning_rate=1e38))
+
+
+def test_the_memory_may_be_written_after_the_loss(quadrants: Pair) -> None:
+    """Both orders write the same in a first step, but only one of them reads what it wrote."""
+    losses = {}
+    for write in ("before", "after"):
+        torch.manual_seed(0)
+        model = etp(nn.Linear(2, 3), 3, cell_variance=0.0)
+        history = fit(model, quadrants, epochs=1, batch_size=96, contexts=Contexts(write=write))
+        losses[write] = history.epochs[0].loss, model.latent.cells.clone()
+    assert losses["before"][0] != losses["after"][0]
+    assert torch.equal(losses["before"][1], losses["after"][1])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"epochs": 1, "batch_size": 0}, {"epochs": 1, "patience": 2}]
+)
+def test_settings_that_make_no_sense_are_refused(
+    wrong: dict[str, int], quadrants: Pair, make_etp: Make
+) -> None:
+    with pytest.raises(InputError):
+        fit(make_etp(), quadrants, **wrong)

@@ -1,0 +1,81 @@
+"""Checkpoint files that are damaged, newer or missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.training.checkpoint import FORMAT, Checkpoint, read_checkpoint, write_checkpoint
+from totalcal.training.folder import CheckpointFolder, load_checkpoint
+
+
+def checkpoint(epoch: int) -> Checkpoint:
+    weights = {"weight": torch.arange(6.0).reshape(1, 2, 3, 1).to(memory_format=torch.channels_last)}
+    return Checkpoint({"epochs": 9}, epoch, 0, weights, {}, {}, {}, {"epochs": [], "seconds": []}, {}, {})
+
+
+def flip_a_bit(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 4
+    path.write_bytes(content)
+
+
+def test_what_was_written_comes_back_with_its_strides(tmp_path: Path) -> None:
+    write_checkpoint(checkpoint(3), tmp_path / "file.pt")
+    found = read_checkpoint(tmp_path / "file.pt")
+    assert found.epoch == 3
+    assert torch.equal(found.model["weight"], checkpoint(3).model["weight"])
+    assert found.model["weight"].stride() == checkpoint(3).model["weight"].stride()
+    assert [file.name for file in tmp_path.iterdir()] == ["file.pt"]
+
+
+@pytest.mark.parametrize("position", [3, 40, 500, -1])
+def test_one_flipped_bit_is_found(position: int, tmp_path: Path) -> None:
+    write_checkpoint(checkpoint(1), tmp_path / "file.pt")
+    flip_a_bit(tmp_path / "file.pt", position)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(tmp_path / "file.pt")
+
+
+def test_a_torn_last_checkpoint_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(checkpoint(1))
+    folder.save(checkpoint(2))
+    folder.last.write_bytes(folder.last.read_bytes()[:700])
+    with pytest.warns(UserWarning, match="damaged"):
+        found = folder.load()
+    assert found is not None
+    assert found.epoch == 1
+    folder.save(checkpoint(2))  # the damaged file does not take the place of the good one
+    assert read_checkpoint(folder.previous).epoch == 1
+
+
+def test_a_damaged_checkpoint_without_an_earlier_one_is_refused(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(checkpoint(1))
+    flip_a_bit(folder.last, 600)
+    with pytest.raises(DamagedCheckpointError, match="start anew"):
+        folder.load()
+
+
+def test_a_newer_format_is_refused_whatever_it_holds(tmp_path: Path) -> None:
+    header = {"what": "totalcal checkpoint", "format": FORMAT + 1, "sha256": ""}
+    (tmp_path / "last.pt").write_bytes(json.dumps(header).encode() + b"\n???")
+    with pytest.raises(CheckpointError, match="Upgrade"):
+        load_checkpoint(tmp_path)
+
+
+def test_best_and_last_are_kept_apart(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(checkpoint(1), best=True)
+    folder.save(checkpoint(2))
+    assert load_checkpoint(tmp_path, "best").epoch == 1
+    assert load_checkpoint(tmp_path).epoch == 2
+
+
+@pytest.mark.parametrize("which", ["last", "best"])
+def test_an_empty_folder_has_no_checkpoint(which: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"no {which} checkpoint"):
+        load_checkpoint(tmp_path, which)  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""One of two ranks over gloo: a write to a memory, and training runs; results go to files of the rank.
+
+`rank` and `folder` are set by whoever starts this script.
+"""
+
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor, distributed, nn
+
+from totalcal import etp, fit, softmax
+from totalcal.process import TuringProcess
+from totalcal.training.options import Hardware
+
+RANKS = 2
+
+
+def data() -> tuple[Tensor, Tensor]:
+    points = torch.randn(70, 2, generator=torch.Generator().manual_seed(1))
+    return points, (points > 0).sum(1)
+
+
+def make_etp(seed: int) -> TuringProcess:
+    torch.manual_seed(seed)
+    return etp(nn.Linear(2, 3), num_classes=3)
+
+
+def make_softmax(seed: int) -> TuringProcess:
+    torch.manual_seed(seed)
+    return softmax(nn.Linear(2, 3), num_classes=3)
+
+
+def context() -> Tensor:
+    """Forty embeddings."""
+    return torch.randn(40, 3, generator=torch.Generator().manual_seed(2))
+
+
+def written(rank: int) -> Tensor:
+    """The cells after a write in which every rank holds its half of a context."""
+    model, (_, labels) = make_etp(0), data()
+    model.absorb(context()[rank::RANKS], labels[:40][rank::RANKS])
+    return model.latent.cells
+
+
+def run(rank: int, folder: Path) -> None:
+    """As a launcher such as torchrun would start it."""
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": globals()["port"], "TORCHELASTIC_RUN_ID": "test"}
+    ranks = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "GROUP_RANK": 0,
+        "WORLD_SIZE": RANKS,
+        "LOCAL_WORLD_SIZE": RANKS,
+    }
+    os.environ.update({name: str(value) for name, value in (addresses | ranks).items()})
+    two = Hardware(accelerator="cpu", devices=RANKS, strategy="ddp")
+    remembering, plain = make_etp(seed=rank), make_softmax(seed=rank)  # ranks start apart: rank 0 counts
+    fit(remembering, data(), epochs=2, batch_size=16, hardware=two, checkpoints=folder / "run")
+    history = fit(plain, data(), epochs=3, batch_size=16, hardware=two)
+    results = {
+        "written": written(rank),
+        "etp": remembering.state_dict(),
+        "softmax": plain.state_dict(),
+        "losses": [report.loss for report in history.epochs],
+    }
+    torch.save(results, folder / f"rank-{rank}.pt")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    run(globals()["rank"], Path(globals()["folder"]))
