@@ -1,0 +1,63 @@
+"""What a row or a column of a table is called: the model, and the settings that set it apart."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from totalcal.records.store import Record
+
+ORDER = (
+    "softmax", "bnn", "edl", "np", "anp", "enp", "etp", "temperature", "mc_dropout", "ensemble",
+)  # fmt: skip
+"""Models and rivals as tables list them."""
+
+Column = tuple[str, str]  # task, preset
+
+
+def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
+    """The records of each task and preset, tasks by name."""
+    columns: dict[Column, list[Record]] = {}
+    for record in records:
+        columns.setdefault((record["task"], record["preset"]), []).append(record)
+    return dict(sorted(columns.items()))
+
+
+def common_settings(records: Sequence[Record]) -> dict[str, Any]:
+    """The settings that all records have alike: they belong to the column, not to its rows.
+
+    >>> common_settings([{"settings": {"epochs": 2, "weight_kl": 0}}, {"settings": {"epochs": 2}}])
+    {'epochs': 2}
+    """
+    first, *others = (record.get("settings", {}) for record in records)
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
+def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The records of one column with the row's label for `model`.
+
+    >>> runs = [{"model": "etp", "settings": {"weight_kl": 0}}, {"model": "etp", "settings": {}}]
+    >>> [record["model"] for record in labelled(runs)]
+    ['etp (weight_kl=0)', 'etp']
+    """
+    common = common_settings(records)
+    return [{**record, "model": _label(record, common)} for record in records]
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Each label once: the plain net, the family as it grows, the rivals, what else there is."""
+    return sorted(set(labels), key=place)
+
+
+def place(label: str) -> tuple[int, str]:
+    """Where a row or a model stands in a table: a key to sort by."""
+    model = label.partition(" ")[0]
+    return (ORDER.index(model) if model in ORDER else len(ORDER), label)
+
+
+def described(settings: Mapping[str, Any]) -> str:
+    """`weight_kl=0, epochs=2`."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _label(record: Record, common: Mapping[str, Any]) -> str:
+    own = {key: value for key, value in record.get("settings", {}).items() if key not in common}
+    return f"{record['model']} ({described(own)})" if own else str(record["model"])

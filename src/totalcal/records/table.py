@@ -1,0 +1,156 @@
+"""Table 2 from records: mean ± standard deviation over seeds, task by task, beside the paper's figures."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from totalcal.records import paper
+from totalcal.records.aggregate import Summary, aggregate, show
+from totalcal.records.compare import bold
+from totalcal.records.labels import by_column, common_settings, described, in_order, labelled
+from totalcal.records.layout import Entry, Layout, Section
+from totalcal.records.scoreboard import ASPECTS
+from totalcal.records.store import Record
+from totalcal.records.words import in_words
+
+TITLES = {
+    "error": "Test error, %",
+    "ece": "ECE, %, 15 bins",
+    "ece_100": "ECE, %, 100 bins",
+    "nll": "Test NLL",
+    "auroc": "OOD AUROC, %",
+    "auroc_worst": "OOD AUROC, %, worst set",
+}
+"""The paper's four, with the ECE at our bins and at its own, and the worst set of a panel."""
+
+_NOTES = (
+    "Mean ± standard deviation over seeds; * or bold: within three standard deviations of the best.",
+    "Out-of-domain is the positive class; its score is the predictive entropy.",
+)
+
+
+class Figure(NamedTuple):
+    """One number of ours, and the paper's where it has one."""
+
+    summary: Summary
+    bold: bool
+    paper: paper.Cell | None
+
+
+class ResultColumn(NamedTuple):
+    """What was run on one task with one preset: score → row label → figure."""
+
+    task: str
+    preset: str
+    settings: dict[str, Any]
+    ood: str
+    figures: dict[str, dict[str, Figure]]
+    words: str
+
+    @property
+    def title(self) -> str:
+        details = ", ".join(filter(None, [self.preset, described(self.settings)]))
+        return f"{self.task} ({details})"
+
+    @property
+    def has_paper(self) -> bool:
+        return any(figure.paper for figures in self.figures.values() for figure in figures.values())
+
+    @property
+    def labels(self) -> list[str]:
+        return in_order(label for figures in self.figures.values() for label in figures)
+
+
+def result_columns(records: Iterable[Record]) -> list[ResultColumn]:
+    """A column for each task and preset."""
+    return [_column(task, preset, runs) for (task, preset), runs in by_column(records).items()]
+
+
+def result_layout(columns: Sequence[ResultColumn]) -> Layout:
+    """The paper's Table 2: a section a score, a row a model."""
+    header = ["", *(title for column in columns for title in _titles(column))]
+    labels = in_order(label for column in columns for label in column.labels)
+    sections = [Section(TITLES[score], _rows(score, labels, columns)) for score in TITLES]
+    words = [f"{column.title}, {_seeds(column)}: {column.words}" for column in columns]
+    return Layout(header, [section for section in sections if section.rows], [*_NOTES, *words])
+
+
+def result_lines(columns: Sequence[ResultColumn]) -> list[dict[str, Any]]:
+    """The same figures as flat lines, for other programs."""
+    return [
+        {
+            "task": column.task,
+            "preset": column.preset,
+            "settings": column.settings,
+            "score": score,
+            "model": label,
+            "mean": _finite(figure.summary.mean),
+            "std": _finite(figure.summary.std),
+            "seeds": figure.summary.n,
+            "bold": figure.bold,
+            "paper_mean": figure.paper.summary.mean if figure.paper else None,
+            "paper_std": figure.paper.summary.std if figure.paper else None,
+        }
+        for column in columns
+        for score, figures in column.figures.items()
+        for label, figure in figures.items()
+    ]
+
+
+def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
+    named = labelled(records)
+    models = {label: scores for (label,), scores in aggregate(named, by=("model",)).items()}
+    figures = {}
+    for score in TITLES:
+        summaries = {label: models[label][score] for label in in_order(models) if score in models[label]}
+        best, theirs = bold(score, summaries), paper.results().get((task, score), {})
+        figures[score] = {
+            label: Figure(summary, label in best, theirs.get(label)) for label, summary in summaries.items()
+        }
+    sets = [key.partition("/")[2] for key in records[0] if key.startswith("auroc/")]
+    if len(sets) < 2:
+        del figures["auroc_worst"]
+    words = in_words(models, {name: score for name, score in ASPECTS.items() if figures[score]})
+    return ResultColumn(task, preset, common_settings(records), sets[0] if sets else "", figures, words)
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no NaN, which the standard deviation of one seed is."""
+    return value if math.isfinite(value) else None
+
+
+def _seeds(column: ResultColumn) -> str:
+    """How many seeds each model has, if they differ."""
+    counts = {label: figure.summary.n for label, figure in column.figures["error"].items()}
+    most = max(counts.values())
+    fewer = [f"{label} {count}" for label, count in counts.items() if count < most]
+    return f"{most} seed{'s' * (most > 1)}" + (f" ({', '.join(fewer)})" if fewer else "")
+
+
+def _titles(column: ResultColumn) -> list[str]:
+    return [column.title, "the paper's"] if column.has_paper else [column.title]
+
+
+def _rows(score: str, labels: Sequence[str], columns: Sequence[ResultColumn]) -> list[list[Entry]]:
+    rows = []
+    if score == "auroc" and any(column.ood for column in columns):
+        rows.append([Entry("OOD data"), *(entry for column in columns for entry in _ood_entries(column))])
+    for label in labels:
+        found = [column.figures.get(score, {}).get(label) for column in columns]
+        if any(found):
+            entries = (_entries(score, figure, column) for figure, column in zip(found, columns, strict=True))
+            rows.append([Entry(label), *(entry for pair in entries for entry in pair)])
+    return rows
+
+
+def _ood_entries(column: ResultColumn) -> list[Entry]:
+    theirs = paper.OOD_SETS.get(column.task, "")
+    return [Entry(column.ood), Entry(theirs)] if column.has_paper else [Entry(column.ood)]
+
+
+def _entries(score: str, figure: Figure | None, column: ResultColumn) -> list[Entry]:
+    ours = Entry("") if figure is None else Entry(show(score, figure.summary), figure.bold)
+    if not column.has_paper:
+        return [ours]
+    theirs = figure.paper if figure else None
+    return [ours, Entry(show(score, theirs.summary), theirs.bold) if theirs else Entry("")]

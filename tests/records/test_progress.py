@@ -1,0 +1,57 @@
+"""Progress and cost, from folders alone."""
+
+import pytest
+
+from totalcal.records.cost import costs
+from totalcal.records.folders import RunFolder, State
+from totalcal.records.progress import grid_progress
+from totalcal.records.progress_view import progress_view
+
+
+@pytest.fixture
+def planned(tmp_path):
+    def make(model, seed=0, seconds=(), epochs=4):
+        folder = RunFolder(tmp_path / f"{model}{seed}")
+        folder.plan({"task": "digits", "preset": "laptop", "model": model, "seed": seed, "epochs": epochs})
+        for epoch, time in enumerate(seconds):
+            folder.note_epoch(epoch, time)
+        return folder
+
+    return make
+
+
+def test_time_left_is_what_is_left_at_the_pace_so_far(planned):
+    begun, waiting = planned("etp", 0, seconds=[2.0, 2.0]), planned("etp", 1)
+    progress = grid_progress([begun, waiting])
+    assert progress.seconds_left == pytest.approx(2 * 2.0 + 4 * 2.0)
+    with begun.lock(), waiting.lock():
+        assert grid_progress([begun, waiting]).seconds_left == pytest.approx(6.0)  # two at a time
+
+
+def test_nothing_is_foretold_before_anything_is_known(planned):
+    assert grid_progress([planned("etp")]).seconds_left is None
+
+
+def test_a_failure_is_shown_with_its_reason(planned):
+    from rich.console import Console
+
+    folder = planned("etp")
+    folder.fail(ValueError("no [memory] left"))
+    progress = grid_progress([folder])
+    assert progress.counts[State.FAILED] == 1
+    console = Console(width=120, record=True, quiet=False)
+    console.print(progress_view(progress))
+    shown = console.export_text()
+    assert "no [memory] left" in shown
+    assert "0 of 1 done, 1 failed" in shown
+
+
+def test_cost_is_relative_to_the_plain_net(planned):
+    folders = [planned("softmax", seconds=[1.0, 1.0, 9.0]), planned("etp", seconds=[1.5, 1.5])]
+    table = costs(folders)["digits", "laptop"]
+    assert table["etp"].ratio == pytest.approx(1.5)  # medians: one slow epoch does not count
+    assert table["softmax"].ratio == 1
+
+
+def test_a_run_that_trains_nothing_has_no_cost(planned):
+    assert costs([planned("ensemble")]) == {("digits", "laptop"): {}}
