@@ -61,3 +61,16 @@ def sampling(module: nn.Module, noise: Noise) -> Iterator[None]:
     finally:
         for layer, old in zip(layers, before, strict=True):
             layer.noise = old
+
+
+class AtMeans(nn.Module):
+    """A module whose stochastic layers give their means, whatever noise is asked for around it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        with sampling(self.module, Noise(sharing=Sharing.MEAN)):
+            output: Tensor = self.module(inputs)
+        return output
