@@ -1,0 +1,217 @@
+"""How each task is trained: as in the paper, or reduced to what two CPU cores do in minutes.
+
+Every value says where it comes from: `paper` (appendix B), `authors` (their program, where the paper is
+silent), `ours` (neither says).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from totalcal.data.domain import TaskOptions
+from totalcal.errors import UnknownNameError
+from totalcal.training.options import Optimisation
+
+Origin = Literal["paper", "authors", "ours"]
+NAMES = ("paper", "laptop")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One task's backbone, optimisation and data; `provenance` maps a field of any of them to its origin."""
+
+    task: str
+    name: str
+    backbone: str
+    backbone_options: Mapping[str, Any]
+    optimisation: Optimisation
+    epochs: int
+    batch_size: int
+    options: TaskOptions
+    provenance: Mapping[str, Origin] = field(repr=False)
+    reduced: bool = False
+
+
+def preset(task: str, name: str = "paper") -> Preset:
+    """A preset by task and name. `digits`, `iris` and `gaussians` have one, whichever name is asked for.
+
+    >>> preset("fashion", "paper").epochs, preset("fashion", "paper").provenance["epochs"]
+    (50, 'paper')
+    """
+    if name not in NAMES:
+        raise UnknownNameError("preset", name, NAMES)
+    if task not in PRESETS:
+        raise UnknownNameError("task", task, PRESETS)
+    return PRESETS[task].get(name) or PRESETS[task]["paper"]
+
+
+def _origins(paper: str = "", authors: str = "", ours: str = "") -> Mapping[str, Origin]:
+    named: dict[Origin, str] = {"paper": paper, "authors": authors, "ours": ours}
+    return MappingProxyType({name: origin for origin, names in named.items() for name in names.split()})
+
+
+_IMAGE = {"image": (3, 32, 32)}
+_EVERYTHING = (
+    "backbone backbone_options optimizer learning_rate momentum weight_decay schedule epochs batch_size "
+    "augmentation scaling held_out train_limit test_limit ood_limit max_length"
+)
+_LENET = _origins(
+    paper="backbone backbone_options optimizer learning_rate epochs augmentation scaling",
+    authors="batch_size",
+    ours="momentum weight_decay schedule held_out train_limit test_limit ood_limit max_length",
+)
+_FASHION: Mapping[str, Origin] = MappingProxyType({**_LENET, "schedule": "authors"})
+_OURS = _origins(ours=_EVERYTHING)
+_NARROW = {**_IMAGE, "widths": (32, 64, 256)}
+
+FASHION = Preset("fashion", "paper", "lenet5", {}, Optimisation(), 50, 128, TaskOptions(), _FASHION)
+FASHION_LAPTOP = Preset(
+    "fashion",
+    "laptop",
+    "lenet5",
+    {},
+    Optimisation(),
+    4,
+    128,
+    TaskOptions(ood_limit=5_000),
+    _OURS,
+    reduced=True,
+)
+
+CIFAR10 = Preset(
+    "cifar10",
+    "paper",
+    "lenet5",
+    _IMAGE,
+    Optimisation(learning_rate=1e-4),
+    100,
+    128,
+    TaskOptions(augmentation="crop-and-flip"),
+    _LENET,
+)
+CIFAR10_LAPTOP = Preset(
+    "cifar10",
+    "laptop",
+    "lenet5",
+    _NARROW,
+    Optimisation(),
+    8,
+    128,
+    TaskOptions(test_limit=5_000, ood_limit=5_000),
+    _OURS,
+    reduced=True,
+)
+
+SVHN = Preset(
+    "svhn", "paper", "lenet5", _IMAGE, Optimisation(learning_rate=1e-4), 100, 128, TaskOptions(), _LENET
+)
+SVHN_LAPTOP = Preset(
+    "svhn",
+    "laptop",
+    "lenet5",
+    _NARROW,
+    Optimisation(),
+    5,
+    128,
+    TaskOptions(test_limit=5_000, ood_limit=5_000),
+    _OURS,
+    reduced=True,
+)
+
+CIFAR100 = Preset(
+    "cifar100",
+    "paper",
+    "resnet18",
+    {"stem": "authors"},
+    Optimisation("sgd", learning_rate=0.05, momentum=0.9, weight_decay=5e-4),
+    200,
+    128,
+    TaskOptions(augmentation="crop-and-flip"),
+    _origins(
+        paper="backbone scaling",
+        authors="backbone_options optimizer learning_rate momentum weight_decay schedule epochs batch_size",
+        ours="augmentation held_out train_limit test_limit ood_limit max_length",
+    ),
+)
+CIFAR100_LAPTOP = Preset(
+    "cifar100",
+    "laptop",
+    "resnet18",
+    {"stem": "cifar", "width": 16},
+    Optimisation("sgd", learning_rate=0.05, momentum=0.9, weight_decay=5e-4),
+    6,
+    128,
+    TaskOptions(train_limit=20_000, test_limit=2_000, ood_limit=2_000, augmentation="crop-and-flip"),
+    _OURS,
+    reduced=True,
+)
+
+IMDB = Preset(
+    "imdb",
+    "paper",
+    "lstm",
+    {},
+    Optimisation("sgd", learning_rate=0.05, momentum=0.9, schedule="constant"),
+    20,
+    128,
+    TaskOptions(),
+    _origins(
+        paper="backbone backbone_options optimizer learning_rate momentum epochs augmentation max_length",
+        authors="batch_size",
+        ours="schedule weight_decay scaling held_out train_limit test_limit ood_limit",
+    ),
+)
+IMDB_LAPTOP = Preset(
+    "imdb",
+    "laptop",
+    "lstm",
+    {"hidden": 64},
+    Optimisation(learning_rate=2e-3),
+    4,
+    128,
+    TaskOptions(test_limit=5_000, ood_limit=5_000, max_length=200),
+    _OURS,
+    reduced=True,
+)
+
+DIGITS = Preset("digits", "paper", "small_convnet", {}, Optimisation(), 40, 64, TaskOptions(), _OURS)
+IRIS = Preset(
+    "iris",
+    "paper",
+    "mlp",
+    {"num_inputs": 2, "hidden": (32, 32)},
+    Optimisation(schedule="constant"),
+    400,
+    128,
+    TaskOptions(),
+    _origins(
+        paper="backbone backbone_options optimizer learning_rate epochs augmentation",
+        ours="momentum weight_decay schedule batch_size scaling held_out "
+        "train_limit test_limit ood_limit max_length",
+    ),
+)
+GAUSSIANS = Preset(
+    "gaussians",
+    "paper",
+    "mlp",
+    {"num_inputs": 2, "hidden": (32, 32)},
+    Optimisation(),
+    100,
+    128,
+    TaskOptions(),
+    _OURS,
+)
+
+PRESETS: Mapping[str, Mapping[str, Preset]] = MappingProxyType(
+    {
+        "fashion": {"paper": FASHION, "laptop": FASHION_LAPTOP},
+        "cifar10": {"paper": CIFAR10, "laptop": CIFAR10_LAPTOP},
+        "svhn": {"paper": SVHN, "laptop": SVHN_LAPTOP},
+        "cifar100": {"paper": CIFAR100, "laptop": CIFAR100_LAPTOP},
+        "imdb": {"paper": IMDB, "laptop": IMDB_LAPTOP},
+        "digits": {"paper": DIGITS},
+        "iris": {"paper": IRIS},
+        "gaussians": {"paper": GAUSSIANS},
+    }
+)

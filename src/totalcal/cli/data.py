@@ -1,0 +1,101 @@
+"""`totalcal data`: which sets there are, where they are, fetching and verifying them."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from totalcal.cli.app import ExitCode, app
+
+data = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, fetch, verify, where."
+)
+app.add_typer(data, name="data", rich_help_panel="Data")
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="A folder that holds sets, each in a folder of its name.")
+]
+Names = Annotated[list[str] | None, typer.Argument(help="Names of sets; all of them if none is given.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+@data.command("list")
+def list_sets(as_json: AsJson = False) -> None:
+    """All sets, with their sizes and terms. [dim]Example: totalcal data list[/dim]"""
+    from totalcal.data.catalogue import CATALOGUE
+
+    rows = [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "splits": {name: split.count for name, split in entry.splits.items()},
+            "classes": entry.num_classes,
+            "terms": entry.terms,
+            "homepage": entry.homepage,
+        }
+        for entry in CATALOGUE.values()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        typer.echo(f"{row['name']:18} {row['title']}\n{'':18} {row['terms']}")
+
+
+@data.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Names of sets, as `totalcal data list` gives them.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Bring sets into the cache, decoded. [dim]Example: totalcal data fetch fashion-mnist mnist[/dim]"""
+    from totalcal.data.loading import entry, load_with_statistics
+
+    for dataset in [entry(name) for name in names]:
+        for split in dataset.splits:
+            decoded = load_with_statistics(dataset.name, split, data_dir, report=typer.echo)
+            typer.echo(f"{dataset.name}/{split}: {len(decoded.arrays.labels)} examples")
+
+
+@data.command()
+def verify(names: Names = None, data_dir: DataDir = None) -> None:
+    """Digests, counts, known means of what is here. [dim]Example: totalcal data verify digits iris[/dim]"""
+    from totalcal.data.catalogue import CATALOGUE
+    from totalcal.data.loading import entry
+    from totalcal.data.verification import findings
+
+    wrong = False
+    for finding in findings([entry(name).name for name in names or CATALOGUE], data_dir):
+        mean, std = (
+            " ".join(f"{value:.4f}" for value in values[:3]) for values in (finding.mean, finding.std)
+        )
+        wrong |= bool(finding.problem)
+        verdict = (
+            f"WRONG: {finding.problem}"
+            if finding.problem
+            else f"right ({finding.known_by or finding.source})"
+        )
+        name = f"{finding.name}/{finding.split}"
+        typer.echo(f"{name:24} {finding.examples:6}  mean {mean:22} std {std:22} {verdict}")
+    if wrong:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@data.command()
+def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Where each set is on this machine; fetches nothing. [dim]Example: totalcal data where mnist[/dim]"""
+    from totalcal.data.catalogue import CATALOGUE
+    from totalcal.data.loading import entry
+    from totalcal.data.sources import locate
+
+    places = {}
+    for dataset in [entry(name) for name in names or CATALOGUE]:
+        for split in dataset.splits:
+            found = locate(dataset, split, data_dir) if dataset.on_disk else None
+            nowhere = "nowhere" if dataset.on_disk else "made on the spot"
+            places[f"{dataset.name}/{split}"] = f"{found.folder} ({found.source})" if found else nowhere
+    if as_json:
+        typer.echo(json.dumps(places, indent=1))
+        return
+    for name, place in places.items():
+        typer.echo(f"{name:32} {place}")

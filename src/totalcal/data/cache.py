@@ -1,0 +1,135 @@
+"""The user's cache: official files as fetched, and arrays decoded from them once, memory-mapped ever after.
+
+    sets/NAME/…                   the official files
+    decoded/NAME/SPLIT-KEY/       inputs.npy, labels.npy, about.json with their digests and statistics
+    locks/NAME.lock               one process at a time fetches or decodes a set
+
+Whatever is written is written beside its place and renamed: a reader sees all of it or nothing.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from totalcal.data.arrays import Arrays
+
+DECODER = 1  # raised whenever a reader gives other arrays for the same files
+
+
+class Statistics(NamedTuple):
+    """Mean and standard deviation a channel (or column), images scaled to [0, 1]; empty for tokens."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+class Decoded(NamedTuple):
+    arrays: Arrays
+    statistics: Statistics
+
+
+def cache_folder() -> Path:
+    """`TOTALCAL_CACHE`, or `totalcal` in the user's cache folder."""
+    if chosen := os.environ.get("TOTALCAL_CACHE"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "totalcal"
+
+
+def set_folder(name: str) -> Path:
+    """Where the official files of a set lie."""
+    return cache_folder() / "sets" / name
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Only one process works on a set at a time."""
+    from filelock import FileLock
+
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{name}.lock"):
+        yield
+
+
+@contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """A new folder to fill, put in the place of `final` if all goes well and removed if not."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
+    try:
+        yield fresh
+        shutil.rmtree(final, ignore_errors=True)
+        fresh.rename(final)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def decoded_folder(name: str, split: str, files: list[Path]) -> Path:
+    """Where the arrays of a split belong: files that change in size, time or place give another folder."""
+    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    key = hashlib.sha256(repr((DECODER, states)).encode()).hexdigest()[:16]
+    return cache_folder() / "decoded" / name / f"{split}-{key}"
+
+
+def read_decoded(folder: Path) -> Decoded | None:
+    """The arrays if they are there and unharmed; harmed ones are removed."""
+    try:
+        about = json.loads((folder / "about.json").read_text())
+        for part in Arrays._fields:
+            if _sha256(folder / f"{part}.npy") != about[part]:
+                raise ValueError(part)
+        return _open(folder)
+    except (OSError, ValueError, KeyError):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+
+
+def write_decoded(folder: Path, arrays: Arrays) -> Decoded:
+    """Arrays, their digests and their statistics; what is given back is mapped from the files."""
+    with replacing(folder) as fresh:
+        about: dict[str, Any] = statistics(arrays.inputs)._asdict()
+        for part, array in arrays._asdict().items():
+            np.save(fresh / f"{part}.npy", array)
+            about[part] = _sha256(fresh / f"{part}.npy")
+        (fresh / "about.json").write_text(json.dumps(about))
+    return _open(folder)
+
+
+def statistics(inputs: NDArray[Any], block: int = 4096) -> Statistics:
+    """Over all examples and pixels, a number a channel; integers in blocks, so that nothing large is copied.
+
+    >>> statistics(np.array([[[0, 255]]], dtype=np.uint8))
+    Statistics(mean=(0.5,), std=(0.5,))
+    """
+    if inputs.dtype == np.int64:
+        return Statistics((), ())
+    channels = inputs.shape[3] if inputs.ndim == 4 else (inputs.shape[1] if inputs.ndim == 2 else 1)
+    total, squares, count = np.zeros(channels), np.zeros(channels), 0
+    scale = 255.0 if inputs.dtype == np.uint8 else 1.0
+    for start in range(0, len(inputs), block):
+        rows = inputs[start : start + block].reshape(-1, channels).astype(np.float64) / scale
+        total, squares, count = total + rows.sum(0), squares + (rows**2).sum(0), count + len(rows)
+    mean = total / count
+    std = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    return Statistics(tuple(mean.tolist()), tuple(std.tolist()))
+
+
+def _open(folder: Path) -> Decoded:
+    about = json.loads((folder / "about.json").read_text())
+    # "c": pages are shared and read on demand; what a user writes into them never reaches the file
+    inputs, labels = (np.load(folder / f"{part}.npy", mmap_mode="c") for part in Arrays._fields)
+    return Decoded(Arrays(inputs, labels), Statistics(tuple(about["mean"]), tuple(about["std"])))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
