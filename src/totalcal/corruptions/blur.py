@@ -1,0 +1,101 @@
+"""Blur: out of focus, behind glass, in motion, in a zoom, or plain Gaussian."""
+
+from collections import Counter
+from functools import lru_cache
+from math import ceil
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from totalcal.corruptions import linear
+from totalcal.corruptions.draws import Draws
+from totalcal.corruptions.in_order import smooth_in_order
+from totalcal.corruptions.motion import directional_blur
+from totalcal.corruptions.pixels import from_planes, to_planes
+
+_ROUNDING: Final = (
+    2e-5  # of 255 in float32: no change at all may come out as far below zero, times the weights
+)
+
+
+def gaussian_blur(images: Tensor, draws: Draws, sigma: float) -> Tensor:
+    return _smooth(images, sigma)
+
+
+def _smooth(images: Tensor, sigma: float) -> Tensor:
+    """⌊A x Aᵀ⌋ as x + ⌊A x Aᵀ − x⌋, where with A = 1 + D the change is D (x + x Dᵀ) + x Dᵀ.
+
+    x is whole, so only the change is cut off, and it is small enough for float32 to see the farthest taps:
+    they weigh 10⁻⁶, and tip the many values that would else be whole levels.
+    """
+    down, across = _gaussian_change(images.shape[1], sigma)
+    x = images.flatten(2).float()  # [batch, side, side · 3]
+    sideways = x @ across.to(x)
+    change = (down.to(x) @ (x + sideways)).add_(sideways)
+    slack = _ROUNDING * float(down.abs().max())
+    return x.add_(change.add_(slack).floor_()).to(torch.uint8).view_as(images)
+
+
+@lru_cache(maxsize=8)
+def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, Tensor]:
+    """D for rows, and Dᵀ for columns of three interleaved channels."""
+    change = linear.gaussian(side, sigma)[0] - torch.eye(side, dtype=torch.float64)
+    return change.float(), torch.kron(change.T.contiguous(), torch.eye(3)).float()
+
+
+def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:
+    """Correlation with a disk whose edge is softened by a 3 × 3 Gaussian.
+
+    In float64: the softening weighs 10⁻⁶ at severity 4, and tips the fifths that would else be whole levels.
+    """
+    return from_planes(
+        linear.apply(to_planes(images, torch.float64), *_disk(images.shape[1], radius, softness))
+    )
+
+
+@lru_cache(maxsize=8)
+def _disk(side: int, radius: float, softness: float) -> tuple[Tensor, Tensor]:
+    offsets = torch.arange(-ceil(radius) - 1, ceil(radius) + 2)  # one pixel of margin for the softening
+    disk = (offsets**2 + offsets[:, None] ** 2 <= radius**2).double()
+    soften = linear.band(linear.gaussian_taps(softness, 1), len(offsets), linear.nearest)
+    return linear.from_kernel(soften @ (disk / disk.sum()) @ soften.T, side, linear.mirror)
+
+
+def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Tensor:
+    """Smooth, let pixels be overwritten by a neighbour above or to the left, smooth again.
+
+    The original means to swap neighbours, one after the other; what it does is a copy, because its second
+    assignment reads what the first has overwritten. As it walks upwards and all sources lie above or left, no
+    copy sees another of the same pass: all can be made at once. The first two rows and columns stay.
+    """
+    side = images.shape[1]
+    shards = smooth_in_order(images, sigma)
+    for _ in range(int(passes)):
+        left, up = (draws.coins(side - 2, side - 2).unsqueeze(-1) for _ in range(2))
+        here = torch.where(left, shards[:, 2:, 1:-1], shards[:, 2:, 2:])
+        above = torch.where(left, shards[:, 1:-1, 1:-1], shards[:, 1:-1, 2:])
+        shards[:, 2:, 2:] = torch.where(up, above, here)
+    return smooth_in_order(shards, sigma)
+
+
+def motion_blur(images: Tensor, draws: Draws, radius: float, sigma: float) -> Tensor:
+    """Within 45° of the horizontal."""
+    return directional_blur(images, draws.uniform(low=-45, high=45).cpu(), radius, sigma)
+
+
+def zoom_blur(images: Tensor, draws: Draws, factors: float) -> Tensor:
+    """The mean of the image and of its zooms by 1.00, 1.01, …: the image itself counts twice."""
+    return from_planes(linear.apply(to_planes(images), *_zooms(images.shape[1], int(factors))))
+
+
+@lru_cache(maxsize=8)
+def _zooms(side: int, factors: int) -> tuple[Tensor, Tensor]:
+    """Neighbouring factors round to the same geometry: the distinct ones, and how often each comes."""
+    steps = np.arange(1, 2, 0.01)[:factors]  # how NumPy rounds its steps decides what 1.25 becomes
+    geometries = Counter(linear.zoom_geometry(side, float(factor)) for factor in steps)
+    geometries[side, side] += 1
+    columns = torch.stack([linear.zoom(side, *geometry) for geometry in geometries])
+    times = torch.tensor(list(geometries.values()), dtype=torch.float64)
+    return columns * (times / (factors + 1)).view(-1, 1, 1), columns

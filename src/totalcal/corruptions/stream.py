@@ -1,0 +1,97 @@
+"""Corrupt any number of images, block by block, with the same result however they are cut into batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from totalcal.corruptions.draws import BLOCK, Draws, stable_seed
+from totalcal.corruptions.pixels import from_grey, to_grey
+from totalcal.corruptions.registry import corruption
+from totalcal.errors import InputError, ShapeError
+
+Images = TypeVar("Images", NDArray[np.uint8], Tensor)
+
+SMALLEST_SIDE = 8
+
+
+def corrupt(
+    images: Images,
+    type: str,
+    severity: int,
+    seed: int = 0,
+    *,
+    dataset: str = "",
+    start: int = 0,
+    frost_dir: str | Path | None = None,
+) -> Images:
+    """Bytes [batch, side, side, 3], or [batch, side, side] for grey, corrupted; a tensor for a tensor.
+
+    What happens to an image is a function of (seed, dataset, type, severity) and of its place in the data
+    set. `start` is the place of the first image: give it when `images` is a part of a larger set.
+
+    >>> images = np.full((200, 32, 32, 3), 128, dtype=np.uint8)
+    >>> foggy = corrupt(images, "fog", severity=3)
+    >>> bool((corrupt(images[150:], "fog", severity=3, start=150) == foggy[150:]).all())
+    True
+    """
+    result: Any = np.empty_like(images) if isinstance(images, np.ndarray) else torch.empty_like(images)
+    blocks = corrupted_blocks(images, type, severity, seed, dataset=dataset, start=start, frost_dir=frost_dir)
+    for rows, block in blocks:
+        result[rows] = block
+    return result  # type: ignore[no-any-return]
+
+
+def corrupted_blocks(
+    images: Images,
+    type: str,
+    severity: int,
+    seed: int = 0,
+    *,
+    dataset: str = "",
+    start: int = 0,
+    frost_dir: str | Path | None = None,
+) -> Iterator[tuple[slice, Images]]:
+    """`corrupt`, a block of at most 128 images at a time: (rows of `images`, those rows corrupted).
+
+    Nothing larger than a block is kept, so `images` may be a memory-mapped file of any length.
+    """
+    _check(images)
+    function = corruption(type, severity, frost_dir)
+    for number, rows in _blocks(start, start + len(images)):
+        here = slice(rows.start - start, rows.stop - start)
+        block = (
+            torch.tensor(images[here]) if isinstance(images, np.ndarray) else images[here]
+        )  # files are read-only
+        within = slice(rows.start - number * BLOCK, rows.stop - number * BLOCK)
+        draws = Draws(stable_seed(seed, dataset, type, severity, number), within, block.device)
+        corrupted = to_grey(function(from_grey(block), draws)) if block.ndim == 3 else function(block, draws)
+        yield here, corrupted.numpy() if isinstance(images, np.ndarray) else corrupted
+
+
+def _blocks(start: int, stop: int) -> Iterator[tuple[int, slice]]:
+    """The blocks that the places start … stop − 1 of a data set fall in, and which places of each.
+
+    >>> list(_blocks(100, 300))
+    [(0, slice(100, 128, None)), (1, slice(128, 256, None)), (2, slice(256, 300, None))]
+    """
+    for number in range(start // BLOCK, -(-stop // BLOCK)):
+        yield number, slice(max(start, number * BLOCK), min(stop, (number + 1) * BLOCK))
+
+
+def _check(images: NDArray[np.uint8] | Tensor) -> None:
+    shape = tuple(images.shape)
+    if images.dtype not in (np.uint8, torch.uint8):
+        raise InputError(f"images must be bytes (uint8, 0 … 255), not {images.dtype}.")
+    if not (len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)):
+        raise ShapeError(
+            f"images must be [batch, side, side, 3], or [batch, side, side] for grey, not {shape}."
+        )
+    if shape[1] != shape[2] or shape[1] < SMALLEST_SIDE:
+        raise ShapeError(
+            f"images must be square with a side of at least {SMALLEST_SIDE} pixels, not {shape[1:3]}."
+        )

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from totalcal.corruptions import noise
+from totalcal.corruptions.draws import BLOCK, Draws
+from totalcal.corruptions.severities import PARAMETERS
+
+LEVELS = (
+    torch.arange(256, dtype=torch.uint8)
+    .repeat_interleave(48)
+    .view(1, 64, 64, 3)
+    .expand(BLOCK, -1, -1, -1)
+    .contiguous()
+)
+
+
+@pytest.mark.parametrize("photons", [photons for (photons,) in PARAMETERS["shot_noise"]])
+@pytest.mark.parametrize("level", [0, 1, 60, 255])
+def test_shot_noise_is_poisson_at_every_rate(photons, level):
+    noisy = noise.shot_noise(LEVELS, Draws(1), photons)[level == LEVELS].numpy()
+    counts = np.arange(0, 4 * photons)
+    mass = stats.poisson(level / 255 * photons).pmf(counts)
+    levels = np.floor(np.minimum(counts / photons, 1) * 255)
+    expected = np.bincount(levels.astype(int), weights=mass, minlength=256)
+    observed = np.bincount(noisy, minlength=256) / len(noisy)
+    assert np.abs(np.cumsum(observed) - np.cumsum(expected)).max() < 1.95 / np.sqrt(len(noisy))  # 1 in 1000
+
+
+@pytest.mark.parametrize("amount", [amount for (amount,) in PARAMETERS["impulse_noise"]])
+def test_impulse_noise_makes_as_many_values_white_as_black(amount):
+    noisy = noise.impulse_noise(torch.full_like(LEVELS, 100), Draws(2), amount)
+    for level in (0, 255):
+        assert (noisy == level).double().mean() == pytest.approx(amount / 2, rel=0.05)
+    assert set(noisy.unique().tolist()) == {0, 100, 255}
+
+
+def test_speckle_noise_leaves_black_black():
+    assert noise.speckle_noise(torch.zeros_like(LEVELS), Draws(3), 0.2).max() == 0
