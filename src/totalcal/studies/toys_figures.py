@@ -1,0 +1,102 @@
+"""The figures of the two toys in the paper's layout (appendix B)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from totalcal.errors import MissingExtraError
+from totalcal.studies.toys import DRAWS, Study, settings
+from totalcal.studies.toys_data import class_centres
+from totalcal.studies.toys_numbers import line, window
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("tab:blue", "tab:orange", "tab:green")
+_MAPS = ("Blues", "Oranges", "Greens")
+_MAP_POINTS = 120
+
+
+def draw_toy(study: Study, path: Path) -> None:
+    """Save the figure of a trained toy; the ending of the path chooses the format."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "the figure of a toy") from error
+    figure = Figure(figsize=(8, 6), layout="constrained", facecolor="white")
+    (_draw_line if study.toy.data.inputs.shape[1] == 1 else _draw_plane)(study, figure)
+    figure.supxlabel(settings(study), fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+
+
+def _draw_line(study: Study, figure: "Figure") -> None:
+    """Class densities and data above, memory evidence below."""
+    above, below = figure.subplots(2, 1, sharex=True)
+    _draw_densities(study, above)
+    _draw_evidence(study, below)
+    below.axvline(0, color="grey", linestyle=":", linewidth=1)
+    below.set_xlabel("x")
+
+
+def _draw_densities(study: Study, axes: "Axes") -> None:
+    inputs, labels = line(study)[:, 0], study.toy.data.labels
+    for k, centre in enumerate(class_centres()):
+        density = torch.distributions.Normal(centre, 1.0).log_prob(inputs).exp()
+        points = study.toy.data.inputs[labels == k, 0]
+        axes.plot(inputs, density, color=_COLOURS[k], label=f"p(x | y = {study.toy.classes[k]})")
+        axes.plot(points, torch.full_like(points, -0.03 * (k + 1)), "|", color=_COLOURS[k], markersize=10)
+    axes.set(ylabel="density", title="two classes, and what the memory makes of them")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _draw_plane(study: Study, figure: "Figure") -> None:
+    """A map of the evidence for each class on its own scale, and a cut through all on a common one."""
+    maps, cut = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.1))[:, 0]
+    low, high = window(study)
+    columns = torch.linspace(float(low[0]), float(high[0]), _MAP_POINTS)
+    rows = torch.linspace(float(low[1]), float(high[1]), _MAP_POINTS)
+    grid = torch.cartesian_prod(rows, columns).flip(1)  # [rows · columns, 2]
+    evidence = study.evidence(grid).mean.reshape(_MAP_POINTS, _MAP_POINTS, -1)
+    for k, axes in enumerate(maps.subplots(1, len(study.toy.classes), sharey=True)):
+        shades = evidence[..., k].numpy()
+        mesh = axes.pcolormesh(columns.numpy(), rows.numpy(), shades, cmap=_MAPS[k], rasterized=True)
+        figure.colorbar(mesh, ax=axes, orientation="horizontal", label=f"evidence for {study.toy.classes[k]}")
+        _draw_points(study, axes)
+        axes.axhline(float(rows.mean()), color="black", linewidth=0.8, linestyle=":")
+    axes = cut.subplots()
+    _draw_evidence(study, axes)
+    _draw_ticks(study, axes)
+    axes.set_xlabel("first principal component, along the dotted line of the maps")
+
+
+def _draw_points(study: Study, axes: "Axes") -> None:
+    for k, colour in enumerate(_COLOURS):
+        points = study.toy.data.inputs[study.toy.data.labels == k]
+        axes.scatter(points[:, 0], points[:, 1], s=10, color=colour, edgecolors="black", linewidths=0.4)
+
+
+def _draw_ticks(study: Study, axes: "Axes") -> None:
+    """Where the data are along the first axis, a row of ticks a class, at the foot of the picture."""
+    for k, colour in enumerate(_COLOURS):
+        points = study.toy.data.inputs[study.toy.data.labels == k, 0]
+        heights = torch.full_like(points, 0.02 + 0.03 * k)
+        axes.plot(points, heights, "|", color=colour, markersize=6, transform=axes.get_xaxis_transform())
+
+
+def _draw_evidence(study: Study, axes: "Axes") -> None:
+    """exp(a)_k along the line, mean ± one standard deviation over ten draws of Z."""
+    inputs = line(study)
+    mean, spread = study.evidence(inputs)
+    for k, name in enumerate(study.toy.classes):
+        _draw_band(axes, inputs[:, 0], mean[:, k], spread[:, k], _COLOURS[k], name)
+    axes.set(ylabel=f"memory evidence exp(a), {DRAWS} draws", xlim=(inputs[0, 0], inputs[-1, 0]))
+    axes.legend(loc="upper center", frameon=False)
+
+
+def _draw_band(axes: "Axes", x: Tensor, mean: Tensor, spread: Tensor, colour: str, label: str) -> None:
+    axes.plot(x, mean, color=colour, label=label)
+    axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.25, linewidth=0)
