@@ -1,5 +1,7 @@
 """IDX, the format of MNIST and its kin: two zero bytes, type, number of axes, their sizes, the data."""
 
+import math
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,9 +23,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)):
         raise DataError(f"{path} is no IDX file of unsigned bytes: it begins with {data[:4]!r}.")
     axes = data[3]
-    shape = tuple(int(size) for size in np.frombuffer(data[4 : 4 + 4 * axes], dtype=">u4"))
-    body = data[4 + 4 * axes :]
-    if len(shape) != axes or int(np.prod(shape, dtype=object)) != len(body):
+    sizes, body = data[4 : 4 + 4 * axes], data[4 + 4 * axes :]
+    shape = struct.unpack(f">{len(sizes) // 4}I", sizes[: len(sizes) // 4 * 4])
+    if axes not in (1, 3) or len(shape) != axes or math.prod(shape) != len(body) or not body:
         raise DataError(f"{path} announces shape {shape} but holds {len(body)} bytes of data: it is damaged.")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 

@@ -1,0 +1,71 @@
+from dataclasses import fields
+
+import pytest
+import torch
+
+from totalcal.backbones import BACKBONES
+from totalcal.bench.presets import NAMES, PRESETS, preset
+from totalcal.data import TASKS, TaskOptions
+from totalcal.errors import UnknownNameError
+from totalcal.training.options import Optimisation
+
+EVERY = [(task, name) for task in PRESETS for name in NAMES]
+# appendix B.3: optimiser, learning rate, epochs
+APPENDIX = {
+    "fashion": ("adam", 1e-3, 50),
+    "cifar10": ("adam", 1e-4, 100),
+    "svhn": ("adam", 1e-4, 100),
+    "imdb": ("sgd", 0.05, 20),
+}
+
+
+def test_every_task_has_a_preset_and_every_preset_a_task():
+    assert set(PRESETS) == set(TASKS)
+
+
+@pytest.mark.parametrize("task", APPENDIX)
+def test_the_paper_presets_are_those_of_the_appendix(task):
+    chosen = preset(task, "paper")
+    optimisation = chosen.optimisation
+    assert (optimisation.optimizer, optimisation.learning_rate, chosen.epochs) == APPENDIX[task]
+    assert {chosen.provenance[name] for name in ("optimizer", "learning_rate", "epochs")} == {"paper"}
+
+
+def test_only_cifar10_is_augmented_by_the_papers_word():
+    augmented = {task for task in PRESETS if preset(task).options.augmentation}
+    assert augmented == {"cifar10", "cifar100"}
+    assert preset("cifar10").provenance["augmentation"] == "paper"
+    assert preset("cifar100").provenance["augmentation"] == "ours"
+
+
+@pytest.mark.parametrize(("task", "name"), EVERY)
+def test_every_value_says_where_it_comes_from(task, name):
+    chosen = preset(task, name)
+    values = {"backbone", "backbone_options", "epochs", "batch_size"}
+    values |= {field.name for field in fields(Optimisation)} - {"clip"}
+    values |= {field.name for field in fields(TaskOptions)} - {"panel"}
+    assert set(chosen.provenance) == values
+    assert set(chosen.provenance.values()) <= {"paper", "authors", "ours"}
+
+
+@pytest.mark.parametrize(("task", "name"), EVERY)
+def test_the_backbone_reads_what_the_task_gives(task, name):
+    chosen = preset(task, name)
+    network = BACKBONES[chosen.backbone](num_classes=TASKS[task].num_classes, **chosen.backbone_options)
+    shape = (2, *TASKS[task].input_shape)
+    inputs = torch.ones(shape, dtype=torch.int64) if TASKS[task].kind == "tokens" else torch.zeros(shape)
+    assert network(inputs).shape == (2, TASKS[task].num_classes)
+
+
+@pytest.mark.parametrize("task", PRESETS)
+def test_a_laptop_preset_says_that_it_is_reduced(task):
+    assert not preset(task, "paper").reduced
+    assert preset(task, "laptop").reduced == ("laptop" in PRESETS[task])
+    assert preset(task, "laptop").epochs <= preset(task, "paper").epochs
+
+
+def test_unknown_names_are_answered():
+    with pytest.raises(UnknownNameError, match="Did you mean 'cifar10'"):
+        preset("cifar-10")
+    with pytest.raises(UnknownNameError, match="preset"):
+        preset("cifar10", "cluster")

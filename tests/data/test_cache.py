@@ -1,0 +1,98 @@
+import json
+
+import numpy as np
+import pytest
+
+from totalcal.data.arrays import Arrays
+from totalcal.data.cache import (
+    cache_folder,
+    decoded_folder,
+    read_decoded,
+    replacing,
+    statistics,
+    write_decoded,
+)
+
+
+@pytest.fixture
+def arrays(draw):
+    return Arrays(draw.integers(0, 256, (7, 4, 4, 3), dtype=np.uint8), np.arange(7))
+
+
+def test_arrays_come_back_from_the_disk_with_their_statistics(tmp_path, arrays):
+    write_decoded(tmp_path / "here", arrays)
+    decoded = read_decoded(tmp_path / "here")
+    assert isinstance(decoded.arrays.inputs, np.memmap)
+    np.testing.assert_array_equal(decoded.arrays.inputs, arrays.inputs)
+    np.testing.assert_allclose(decoded.statistics.mean, (arrays.inputs / 255).mean((0, 1, 2)))
+    np.testing.assert_allclose(decoded.statistics.std, (arrays.inputs / 255).std((0, 1, 2)))
+
+
+def test_what_a_user_writes_into_an_array_does_not_reach_the_disk(tmp_path, arrays):
+    write_decoded(tmp_path / "here", arrays).arrays.inputs[:] = 0
+    np.testing.assert_array_equal(read_decoded(tmp_path / "here").arrays.inputs, arrays.inputs)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "forge"])
+def test_harmed_arrays_are_removed_and_never_used(tmp_path, arrays, damage):
+    write_decoded(tmp_path / "here", arrays)
+    path = tmp_path / "here" / "inputs.npy"
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        data[-1] ^= 1
+        path.write_bytes(bytes(data))
+    elif damage == "truncate":
+        path.write_bytes(bytes(data[:-5]))
+    elif damage == "delete":
+        path.unlink()
+    else:
+        (tmp_path / "here" / "about.json").write_text(json.dumps({"inputs": "0"}))
+    assert read_decoded(tmp_path / "here") is None
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_folder_that_could_not_be_filled_leaves_the_old_one_in_place(tmp_path):
+    final = tmp_path / "final"
+    with replacing(final) as fresh:
+        (fresh / "file").write_text("old")
+
+    def fail():
+        with replacing(final) as fresh:
+            (fresh / "file").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (final / "file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["final"]
+
+
+def test_another_file_means_another_place(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("a")
+    before = decoded_folder("name", "test", [path])
+    assert decoded_folder("name", "test", [path]) == before
+    path.write_text("ab")
+    assert decoded_folder("name", "test", [path]) != before
+
+
+def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOTALCAL_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("TOTALCAL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "all"))
+    assert cache_folder() == tmp_path / "all" / "totalcal"
+
+
+@pytest.mark.parametrize("shape", [(9, 5, 5), (9, 5, 5, 3), (9, 4)])
+def test_statistics_are_numpys_whatever_the_block(draw, shape):
+    values = draw.integers(0, 256, shape).astype(np.float32 if len(shape) == 2 else np.uint8)
+    axes = {3: (0, 1, 2), 4: (0, 1, 2), 2: (0,)}[len(shape)]
+    scaled = values / (1 if len(shape) == 2 else 255)
+    found = statistics(values, block=2)
+    np.testing.assert_allclose(found.mean, np.atleast_1d(scaled.mean(axes)), rtol=1e-6)
+    np.testing.assert_allclose(found.std, np.atleast_1d(scaled.std(axes)), rtol=1e-6)
+
+
+def test_tokens_have_no_statistics():
+    assert statistics(np.zeros((2, 3), np.int64)) == ((), ())

@@ -1,0 +1,137 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from totalcal.data import TASKS, TaskOptions, task
+from totalcal.data.arrays import Arrays
+from totalcal.data.batches import Scaling
+from totalcal.data.cache import Statistics
+from totalcal.data.catalogue import CATALOGUE
+from totalcal.errors import UnknownNameError
+
+# Table 2 of the paper, and for SVHN appendix B.3 as well
+PAPER_FIRST = {
+    "fashion": "mnist",
+    "cifar10": "svhn",
+    "svhn": "cifar-100",
+    "cifar100": "tiny-imagenet-mean",
+    "imdb": "random-tokens",
+}
+EMBEDDED = ("digits", "iris", "gaussians")
+
+
+@pytest.mark.parametrize(("name", "first"), PAPER_FIRST.items())
+def test_a_panel_begins_with_the_papers_own_set(name, first):
+    assert TASKS[name].panel[0].name == first
+
+
+def test_svhn_has_both_sets_that_the_paper_names():
+    assert [member.name for member in TASKS["svhn"].panel] == ["cifar-100", "cifar-10"]
+
+
+def test_tiny_imagenet_comes_in_three_sizes_side_by_side():
+    names = [member.name for member in TASKS["cifar100"].panel]
+    assert names[:3] == ["tiny-imagenet-mean", "tiny-imagenet-subsample", "tiny-imagenet-crop"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_classes_in_common_are_classes_of_the_task(name):
+    for member in TASKS[name].panel:
+        assert set(member.shared) <= set(CATALOGUE[TASKS[name].source].classes)
+        named = [other for others in member.shared.values() for other in others]
+        assert len(set(named)) == len(named)
+        assert all(re.fullmatch(r"n\d{8}", wnid) for wnid in named)
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_embedded_tasks_load_without_a_file(name):
+    data = TASKS[name].load(seed=0)
+    assert next(data.train.batches(2)).inputs.shape == (2, *TASKS[name].input_shape)
+    assert set(data.ood) == {member.name for member in TASKS[name].panel}
+    for part in (data.train, data.held_out, data.test):
+        assert 0 <= part.labels.min() <= part.labels.max() < TASKS[name].num_classes
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_the_training_split_is_scaled_to_mean_0_and_deviation_1(name):
+    data = TASKS[name].load(seed=0, options=TaskOptions(held_out=0))
+    whole = data.train.whole().inputs
+    axes = (0, 2, 3) if whole.ndim == 4 else (0,)
+    torch.testing.assert_close(whole.mean(axes), torch.zeros(whole.shape[1]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(whole.std(axes, correction=0), torch.ones(whole.shape[1]), atol=1e-4, rtol=0)
+
+
+def test_strangers_are_scaled_as_the_training_set_and_belong_to_no_class():
+    data = TASKS["digits"].load()
+    assert data.ood["letters"].scaling == data.train.scaling
+    assert (data.ood["letters"].labels == -1).all()
+
+
+def test_the_seed_decides_what_is_held_out_and_nothing_else():
+    first, second = (TASKS["digits"].load(seed) for seed in (0, 1))
+    assert not first.held_out.labels.equal(second.held_out.labels)
+    assert first.test.inputs.equal(second.test.inputs)
+    assert first.ood["letters"].inputs.equal(second.ood["letters"].inputs)
+
+
+def test_limits_thin_out_and_a_thinned_test_set_is_the_same_for_every_seed():
+    options = TaskOptions(held_out=100, train_limit=200, test_limit=50, ood_limit=20)
+    first, second = (TASKS["digits"].load(seed, options=options) for seed in (0, 1))
+    assert [len(part) for part in (first.train, first.held_out, first.test, first.ood["letters"])] == [
+        200,
+        100,
+        50,
+        20,
+    ]
+    assert first.test.inputs.equal(second.test.inputs)
+    assert not first.train.inputs.equal(second.train.inputs)
+
+
+def test_only_the_training_set_is_augmented():
+    data = TASKS["digits"].load(options=TaskOptions(augmentation="crop-and-flip"))
+    assert data.train.augmentation is not None
+    assert {part.augmentation for part in (data.held_out, data.test, *data.ood.values())} == {None}
+
+
+def test_another_scaling_can_be_asked_for():
+    data = TASKS["digits"].load(options=TaskOptions(scaling=Scaling((0.5,), (0.5,))))
+    inputs = data.train.whole().inputs
+    torch.testing.assert_close(torch.stack([inputs.min(), inputs.max()]), torch.tensor([-1.0, 1.0]))
+
+
+def test_iris_is_shown_in_its_principal_plane():
+    from sklearn.decomposition import PCA
+
+    from totalcal.data import load
+
+    plane = PCA(2).fit(load("iris", "train").inputs)
+    data = replace(TASKS["iris"].load().test, scaling=None)
+    np.testing.assert_allclose(data.whole().inputs, plane.transform(load("iris", "test").inputs), atol=1e-5)
+
+
+def test_texts_are_shortened_for_all_sets_alike(monkeypatch):
+    def tiny(name, split="test", data_dir=None):
+        return Arrays(np.arange(200).reshape(20, 10), np.arange(20) % 2)
+
+    for module in ("tasks", "domain"):
+        monkeypatch.setattr(f"totalcal.data.{module}.load", tiny)
+    monkeypatch.setattr(
+        "totalcal.data.domain.load_with_statistics", lambda *_: (tiny("imdb"), Statistics((), ()))
+    )
+    data = TASKS["imdb"].load(options=TaskOptions(max_length=4))
+    for part in (data.train, data.held_out, data.test, *data.ood.values()):
+        assert part.whole().inputs.shape[1] == 4
+
+
+def test_a_part_of_the_panel_can_be_asked_for():
+    assert TASKS["digits"].load(options=TaskOptions(panel=())).ood == {}
+    with pytest.raises(UnknownNameError, match="out-of-domain set of digits"):
+        TASKS["digits"].members(("mnist",))
+
+
+def test_an_unknown_task_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'cifar10'"):
+        task("cifar-10")
