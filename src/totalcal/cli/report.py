@@ -1,0 +1,39 @@
+"""`totalcal report` and `totalcal figures`: from the records of runs to a page, PDFs and LaTeX; no torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from totalcal.cli.app import app
+
+Runs = Annotated[Path, typer.Argument(help="The folder of runs, as `totalcal run --out` made it.")]
+
+
+@app.command(rich_help_panel="Look")
+def report(
+    runs: Runs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+) -> None:
+    """Write one self-contained page about all finished runs: verdict, tables, figures.
+
+    Example: [bold]totalcal report runs -o report.html[/bold]
+    """
+    from totalcal.report import write_report
+
+    typer.echo(f"wrote {write_report(runs, output)}")
+
+
+@app.command(rich_help_panel="Look")
+def figures(
+    runs: Runs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")] = Path("figs"),
+) -> None:
+    """Write every figure of the report as PDF and every table as LaTeX.
+
+    Example: [bold]totalcal figures runs -o figs[/bold]
+    """
+    from totalcal.report import write_figures
+
+    for path in write_figures(runs, output):
+        typer.echo(f"wrote {path}")

@@ -1,0 +1,139 @@
+"""What a section is made of. The page, the PDFs and the LaTeX tables are made from the same blocks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of a table: what is read, what is sorted by, a remark beneath it."""
+
+    text: str
+    sort: float | str | None = None
+    note: str = ""
+    bold: bool = False
+
+    @property
+    def key(self) -> float | str:
+        return self.text if self.sort is None else self.sort
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.key, int | float)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; the first cell of a row names it."""
+
+    kind: ClassVar[str] = "table"
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    folded: bool = False
+
+    def is_numeric(self, column: int) -> bool:
+        return any(row[column].is_number for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One set of axes, drawn on demand: inline SVG on the page, a panel of a PDF."""
+
+    name: str
+    title: str
+    alternative: str
+    draw: Callable[["Axes"], None]
+    size: tuple[float, float] = (3.2, 2.5)  # inches
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Plots side by side; on a narrow screen, beneath each other."""
+
+    kind: ClassVar[str] = "plots"
+    name: str
+    caption: str
+    plots: Sequence[Plot]
+
+    @property
+    def width(self) -> float:
+        """How wide a plot wants to be at least, in the page's letters."""
+        return 4.8 * max(plot.size[0] for plot in self.plots)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of a whole, drawn beneath a picture."""
+
+    name: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a data address, with what there is to say about it."""
+
+    address: str
+    alternative: str
+    title: str
+    subtitle: str = ""
+    bars: Sequence[Bar] = ()
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures in a row that wraps."""
+
+    kind: ClassVar[str] = "gallery"
+    caption: str
+    pictures: Sequence[Picture]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Text as it stands in a file."""
+
+    kind: ClassVar[str] = "listing"
+    title: str
+    text: str
+    folded: bool = True
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "prose"
+    text: str
+    strong: bool = False
+
+
+Block = Table | Plots | Gallery | Listing | Prose
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a chapter: a heading, one sentence on how to read it, blocks."""
+
+    name: str
+    title: str
+    lead: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Everything about one task under one preset."""
+
+    name: str
+    title: str
+    badge: str
+    sections: Sequence[Section] = field(default_factory=tuple)

@@ -1,0 +1,1 @@
+"""One kind of figure a file; each takes axes and data, and draws."""

@@ -1,0 +1,48 @@
+"""The sections of a chapter, in reading order; a section appears only when its data exist."""
+
+from collections.abc import Callable
+
+from totalcal.report.blocks import Chapter, Section
+from totalcal.report.collect import Board
+from totalcal.report.sections.corruptions import corruptions_section
+from totalcal.report.sections.cost import cost_section
+from totalcal.report.sections.decomposition import decomposition_section
+from totalcal.report.sections.domain import domain_section
+from totalcal.report.sections.examples import examples_section
+from totalcal.report.sections.memory import memory_section
+from totalcal.report.sections.panel import panel_section
+from totalcal.report.sections.provenance import provenance_section
+from totalcal.report.sections.reliability import reliability_section
+from totalcal.report.sections.results import results_section
+from totalcal.report.sections.selective import selective_section
+from totalcal.report.sections.verdict import verdict_section
+
+SECTIONS: tuple[Callable[[Board], Section | None], ...] = (
+    verdict_section,
+    results_section,
+    panel_section,
+    reliability_section,
+    domain_section,
+    decomposition_section,
+    selective_section,
+    corruptions_section,
+    cost_section,
+    examples_section,
+    memory_section,
+    provenance_section,
+)
+
+
+def chapter(board: Board) -> Chapter:
+    """Everything there is to say about one task under one preset."""
+    found = (make(board) for make in SECTIONS)
+    return Chapter(
+        board.name, board.task, _badge(board), [section for section in found if section is not None]
+    )
+
+
+def _badge(board: Board) -> str:
+    """What a reader must know before any number: the preset, and whether it is the paper's."""
+    reduced = ", reduced: not the paper's epochs and sizes" if board.is_reduced else ""
+    settings = f"; {board.settings}" if board.settings else ""
+    return f"{board.preset} preset{reduced}{settings}"

@@ -1,0 +1,92 @@
+"""What the memory holds: cells by class, who reads which cell, which training examples stand behind it."""
+
+from functools import partial
+
+import numpy as np
+
+from totalcal.report.artefacts import Artefacts, Memory
+from totalcal.report.blocks import Block, Gallery, Picture, Plot, Plots, Section
+from totalcal.report.collect import Board
+from totalcal.report.figures import memory as figures
+from totalcal.report.pictures import address, is_picture
+
+
+def memory_section(board: Board) -> Section | None:
+    """One set of blocks for each model with a memory."""
+    blocks = [
+        block
+        for model, kept in board.artefacts.items()
+        if kept.memory is not None
+        for block in _blocks(board, model, kept, kept.memory)
+    ]
+    if not blocks:
+        return None
+    return Section(
+        "memory",
+        "What does the memory hold?",
+        "The paper leaves the explainability of the memory open. A cell speaks for some classes and against "
+        f"others, is read by some, and was written by training examples. Seed {board.seeds[0]}.",
+        blocks,
+    )
+
+
+def _blocks(board: Board, model: str, kept: Artefacts, memory: Memory) -> list[Block]:
+    height = 1.0 + 0.17 * min(len(kept.classes), 20)
+    cells = Plot(
+        f"{board.name}-{model}-cells",
+        f"{model}: content of the cells",
+        f"Heat map of {len(memory.cells)} cells. {_strongest(memory, kept.classes)}",
+        partial(figures.draw_cells, cells=memory.cells, classes=kept.classes),
+        size=(4.6, height),
+    )
+    attention = Plot(
+        f"{board.name}-{model}-attention",
+        f"{model}: who reads which cell",
+        f"Heat map of the attention of each class to each cell. {_readers(memory, kept.classes)}",
+        partial(figures.draw_attention, attention=memory.attention, classes=kept.classes),
+        size=(4.6, height),
+    )
+    caption = (
+        "Left: what each cell says about each class. Right: the mean attention of the test inputs of a class."
+    )
+    plots = Plots(f"memory-{model}", caption, [cells, attention])
+    return [plots, *_gallery(memory, kept.classes)]
+
+
+def _gallery(memory: Memory, classes: tuple[str, ...]) -> list[Block]:
+    if not is_picture(memory.inputs[0, 0]):
+        return []
+    pictures = [
+        Picture(
+            address(_strip(inputs)),
+            f"training examples of {', '.join(classes[label] for label in labels)}",
+            f"cell {cell}",
+            ", ".join(dict.fromkeys(classes[label] for label in labels)),
+        )
+        for cell, (inputs, labels) in enumerate(zip(memory.inputs, memory.labels, strict=True))
+    ]
+    return [Gallery("The training examples that pay each cell the most attention", pictures)]
+
+
+def _strip(inputs: np.ndarray) -> np.ndarray:
+    """Pictures side by side, a line of white between them."""
+    gap = np.full_like(inputs[0][:, :1], 255)
+    parts = [part for picture in inputs for part in (picture, gap)]
+    return np.concatenate(parts[:-1], axis=1)
+
+
+def _strongest(memory: Memory, classes: tuple[str, ...]) -> str:
+    speaks_for = memory.cells.argmax(1)
+    counts = np.bincount(speaks_for, minlength=len(classes))
+    return (
+        f"Cells that speak loudest for: {', '.join(f'{classes[k]} {n}' for k, n in enumerate(counts) if n)}."
+    )
+
+
+def _readers(memory: Memory, classes: tuple[str, ...]) -> str:
+    read = memory.attention.argmax(1)
+    return (
+        "Most read: "
+        + ", ".join(f"{name} cell {cell}" for name, cell in zip(classes, read, strict=True))
+        + "."
+    )

@@ -1,0 +1,141 @@
+"""The page and the files beside it, from run folders made by hand."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from totalcal.errors import InputError
+from totalcal.report import write_figures, write_report
+
+HEADINGS = (
+    "The verdict",
+    "All scores",
+    "Foreign inputs, set by set",
+    "Is it right as often as it is sure?",
+    "Does it notice foreign inputs?",
+    "Where does the uncertainty lie?",
+    "What if it may refuse?",
+    "How does it bear corruption?",
+    "What does it cost?",
+    "What is it least sure of?",
+    "What does the memory hold?",
+    "Where the numbers come from",
+)
+
+
+def page(runs: Path) -> str:
+    return write_report(runs, runs.parent / "report.html").read_text(encoding="utf-8")
+
+
+def headings(html: str) -> list[str]:
+    return re.findall("<h3>(.*?)</h3>", html)
+
+
+@pytest.fixture
+def html(report: Path) -> str:
+    return report.read_text(encoding="utf-8")
+
+
+def test_every_section_stands_in_reading_order(html: str) -> None:
+    assert headings(html) == list(HEADINGS)
+
+
+def test_a_section_appears_only_when_its_data_exist(make_run: Callable[..., object], tmp_path: Path) -> None:
+    make_run("softmax", 0)
+    found = headings(page(tmp_path / "runs"))
+    assert found == [
+        "The verdict",
+        "All scores",
+        "Foreign inputs, set by set",
+        "What does it cost?",
+        HEADINGS[-1],
+    ]
+
+
+def test_the_same_records_give_the_same_bytes(runs: Path, html: str, tmp_path: Path) -> None:
+    assert write_report(runs, tmp_path / "again.html").read_text(encoding="utf-8") == html
+
+
+def test_the_verdict_names_the_model_that_nobody_beats(html: str) -> None:
+    assert "etp is not beaten on any of model fit (nll)" in html
+
+
+def test_the_page_refers_to_nothing_outside_of_itself(html: str) -> None:
+    references = re.findall(r'(?:src|href|action)="([^"]*)"|url\(([^)]*)\)', html)
+    targets = {first or second for first, second in references}
+    assert {target.split(",")[0].split("#")[0] for target in targets} == {"", "data:image/png;base64"}
+
+
+def test_every_anchor_of_the_contents_exists_once(html: str) -> None:
+    names = re.findall(r' id="([^"]+)"', html)
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= set(names)
+
+
+def test_strings_of_the_user_are_escaped(make_run: Callable[..., object], tmp_path: Path) -> None:
+    hostile = '<script>alert("1")</script>$x_1$'
+    make_run("etp", 0, task=hostile, note=hostile)
+    html = page(tmp_path / "runs")
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert" in html
+
+
+def test_hostile_class_names_stay_text_inside_of_figures(
+    make_run: Callable[..., object], artefacts: Callable[..., dict], tmp_path: Path
+) -> None:
+    names = ["<b>zero</b>", "$\\frac$", "two & three", "id='x'"]
+    make_run("etp", 0, artefacts={**artefacts(0, memory=True), "class_names": names})
+    html = page(tmp_path / "runs")
+    assert "<b>zero" not in html
+    assert "$\\frac$" in html
+
+
+def test_the_papers_figures_stand_beside_ours(make_run: Callable[..., object], tmp_path: Path) -> None:
+    make_run("etp", 0, task="fashion", preset="paper")
+    assert "paper 7.9 ± 0.2" in page(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+def test_a_reduced_preset_is_marked(reduced: bool, make_run: Callable[..., object], tmp_path: Path) -> None:
+    make_run("etp", 0, reduced=reduced)
+    (badge,) = re.findall('<span class="badge">(.*?)</span>', page(tmp_path / "runs"))
+    assert ("reduced" in badge) == reduced
+
+
+def test_tasks_are_chapters(make_run: Callable[..., object], tmp_path: Path) -> None:
+    make_run("etp", 0)
+    make_run("etp", 0, task="iris")
+    assert re.findall("<h2>(.*?) <span", page(tmp_path / "runs")) == ["digits", "iris"]
+
+
+def test_a_folder_without_finished_runs_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="totalcal status"):
+        write_report(tmp_path, tmp_path / "report.html")
+
+
+def test_figures_are_pdfs_and_tables_are_latex_the_same_each_time(
+    make_run: Callable[..., object], artefacts: Callable[..., dict], tmp_path: Path
+) -> None:
+    make_run("etp", 0, artefacts=artefacts(0, memory=True))
+    once, again = (
+        {path.name: path.read_bytes() for path in write_figures(tmp_path / "runs", tmp_path / name)}
+        for name in ("one", "two")
+    )
+    assert once == again
+    assert once["digits-laptop-reliability.pdf"].startswith(b"%PDF")
+    assert once["digits-laptop-memory-etp.pdf"].startswith(b"%PDF")
+    assert rb"\begin{tabular}" in once["digits-laptop-results.tex"]
+
+
+def test_a_report_is_written_without_torch(make_run: Callable[..., object], tmp_path: Path) -> None:
+    make_run("etp", 0)
+    code = (
+        "import sys; from pathlib import Path; from totalcal.report import write_report;"
+        f"write_report(Path({str(tmp_path / 'runs')!r}), Path({str(tmp_path / 'page.html')!r}));"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
