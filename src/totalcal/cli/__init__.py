@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from totalcal.cli import corrupt, data, score  # noqa: F401
+from totalcal.cli import corrupt, data, doctor, report, score, toy, truth  # noqa: F401
 from totalcal.cli.app import ExitCode, app
 from totalcal.errors import TotalcalError
 
