@@ -1,0 +1,44 @@
+"""Skeleton of a new model: copy it to src/totalcal/models/, rename it, change its parts.
+
+EBNN, an evidential Bayesian neural net: a complete Bayesian model (section 4) without memory.
+π ✓  Z ✗  M ✗  r ✗  no context at test; weights are a law.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from totalcal.parts.evidence import EmbeddingEvidence
+from totalcal.parts.heads import EvidentialHead
+from totalcal.parts.latents import NoLatent
+from totalcal.parts.weights import Layers, mean_field
+from totalcal.process import TuringProcess
+from totalcal.types import LossWeights
+
+
+class UniformPrior(nn.Module):
+    """p(π) = Dir(1, …, 1) whatever the readout: a prior map gives log-concentrations."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+
+    def forward(self, readout: Tensor) -> Tensor:
+        return torch.zeros(*readout.shape[:-1], self.num_classes).to(readout)
+
+
+def ebnn(
+    backbone: nn.Module,
+    num_classes: int,
+    *,
+    layers: Layers = "linear",
+    local_kl: float = 1e-3,
+    weight_kl: float = 0.1,
+) -> TuringProcess:
+    """Mean-field weights under a Dirichlet with a uniform prior."""
+    return TuringProcess(
+        backbone=mean_field(backbone, layers),
+        latent=NoLatent(),
+        head=EvidentialHead(EmbeddingEvidence(), prior_map=UniformPrior(num_classes)),
+        num_classes=num_classes,
+        weights=LossWeights(local=local_kl, weight=weight_kl),
+    )
