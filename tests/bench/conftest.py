@@ -29,7 +29,7 @@ class StandIn:
         time.sleep(0.1)
         if self.manner == "raises":
             raise ValueError("as it must")
-        if self.manner == "kills" or (self.manner == "kills once" and folder.starts == 1):
+        if self.manner == "kills" or (self.manner == "kills once" and folder.timing.starts == 1):
             os.kill(os.getpid(), signal.SIGKILL)
 '''
 

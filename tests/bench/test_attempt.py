@@ -34,7 +34,7 @@ def test_work_that_is_done_is_not_done_again(folders):
     _, run = folders
     attempt(run, lambda _: None)
     attempt(run, pytest.fail)
-    assert run.starts == 1
+    assert run.timing.starts == 1
 
 
 def test_an_interrupt_is_no_failure(folders):

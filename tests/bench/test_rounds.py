@@ -23,7 +23,7 @@ def test_one_that_raises_stops_no_other_and_is_tried_twice(stand_in):
 def test_a_killed_worker_costs_a_fresh_pool_and_nothing_else(stand_in):
     jobs = [stand_in("a"), stand_in("b", "kills once"), stand_in("c"), stand_in("d")]
     assert _run(jobs) == [State.DONE] * 4
-    assert jobs[1].folder.starts == 2
+    assert jobs[1].folder.timing.starts == 2
 
 
 def test_one_that_always_kills_its_worker_is_given_up_alone(stand_in):

@@ -53,16 +53,16 @@ def test_a_run_is_settled_by_its_second_failure_and_open_again_when_asked_for(fo
 
 def test_a_death_is_a_start_without_an_end(folder):
     folder.start()
-    folder.note_epoch(0, 1.5)
+    folder.timing.note("epoch", epoch=0, seconds=1.5)
     folder.start()
-    assert folder.deaths == 2
+    assert folder.timing.deaths == 2
     folder.fail(ValueError("an end"))
-    assert folder.deaths == 0
+    assert folder.timing.deaths == 0
     folder.start()
     folder.ask()
-    assert folder.deaths == 0
-    assert folder.starts == 3
-    assert folder.epoch_seconds == [1.5]
+    assert folder.timing.deaths == 0
+    assert folder.timing.starts == 3
+    assert folder.timing.seconds_by_epoch == [1.5]
 
 
 def test_the_lock_of_a_killed_process_is_free_again(folder):

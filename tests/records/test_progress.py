@@ -14,7 +14,7 @@ def planned(tmp_path):
         folder = RunFolder(tmp_path / f"{model}{seed}")
         folder.plan({"task": "digits", "preset": "laptop", "model": model, "seed": seed, "epochs": epochs})
         for epoch, time in enumerate(seconds):
-            folder.note_epoch(epoch, time)
+            folder.timing.note("epoch", epoch=epoch, seconds=time)
         return folder
 
     return make

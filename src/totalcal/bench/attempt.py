@@ -27,8 +27,8 @@ def attempt(folder: RunFolder, work: Callable[[RunFolder], None], needs: Sequenc
         with folder.lock():
             if folder.is_settled or not all(need.is_settled for need in needs):
                 return
-            if folder.deaths >= MOST_DEATHS:
-                folder.give_up(_died(folder.deaths))
+            if folder.timing.deaths >= MOST_DEATHS:
+                folder.give_up(_died(folder.timing.deaths))
                 return
             _work(folder, work, needs)
     except Timeout:

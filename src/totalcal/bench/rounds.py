@@ -23,11 +23,11 @@ def run_rounds(jobs: Sequence[FolderJob], submit: Callable[[Sequence[FolderJob]]
     """Submit on fresh pools until every job is done or given up."""
     while unfinished := [job for job in jobs if not job.folder.is_settled]:
         turn = _turn(unfinished)
-        starts = [job.folder.starts for job in turn]
+        starts = [job.folder.timing.starts for job in turn]
         try:
             submit(turn)
         except Exception:  # a job's own errors stay in its folder: this is the engine's
-            if [job.folder.starts for job in turn] == starts:
+            if [job.folder.timing.starts for job in turn] == starts:
                 raise
         else:
             if not any(job.folder.is_settled for job in turn):
@@ -39,5 +39,5 @@ def _turn(unfinished: Sequence[FolderJob]) -> Sequence[FolderJob]:
 
     A death strikes everything in flight, and nobody says who caused it.
     """
-    suspects = [job for job in unfinished if job.folder.deaths >= _SUSPECT_AFTER]
+    suspects = [job for job in unfinished if job.folder.timing.deaths >= _SUSPECT_AFTER]
     return suspects[:1] or unfinished

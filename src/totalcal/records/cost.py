@@ -25,7 +25,7 @@ def costs(folders: Iterable[RunFolder]) -> dict[Column, dict[str, Cost]]:
     seconds: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for folder in folders:
         config = folder.config
-        seconds[config["task"], config["preset"]][config["model"]] += folder.epoch_seconds
+        seconds[config["task"], config["preset"]][config["model"]] += folder.timing.seconds_by_epoch
     return {column: _relative(models) for column, models in sorted(seconds.items())}
 
 

@@ -1,7 +1,6 @@
 """The folder of a run: named by the hash of its configuration, read by status, table and report."""
 
 import json
-import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from filelock import FileLock, Timeout
 from totalcal.errors import InputError
 from totalcal.records.lines import Line, append_line, read_lines, write_atomically
 from totalcal.records.store import read
+from totalcal.records.timing import Timing
 
 ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
@@ -56,8 +56,8 @@ class RunFolder:
         return self.path / "corruptions.jsonl"
 
     @property
-    def timing_file(self) -> Path:
-        return self.path / "timing.jsonl"
+    def timing(self) -> Timing:
+        return Timing(self.path / "timing.jsonl")
 
     @property
     def artefacts_file(self) -> Path:
@@ -87,13 +87,13 @@ class RunFolder:
         return config
 
     def start(self) -> None:
-        self._note("started")
+        self.timing.note("started")
 
     def fail(self, error: BaseException) -> None:
         """Keep what went wrong; a run that failed twice is given up until it is asked for again."""
         first_line = str(error).partition("\n")[0]
         reason = f"{type(error).__name__}: {first_line}"
-        self._note("failed", error=reason)
+        self.timing.note("failed", error=reason)
         trace = "".join(traceback.format_exception(error))
         append_line(self.failures_file, {"error": reason, "traceback": trace})
 
@@ -105,19 +105,13 @@ class RunFolder:
     def ask(self) -> None:
         """Wanted, perhaps again: earlier failures and deaths no longer count."""
         self.failures_file.unlink(missing_ok=True)
-        if self.timing_file.exists():
-            self._note("asked")
+        if self.timing.starts:
+            self.timing.note("asked")
 
     def finish(self) -> None:
         self.failures_file.unlink(missing_ok=True)
-        self._note("finished")
+        self.timing.note("finished")
         write_atomically(self.done_file, "")
-
-    def note_epoch(self, epoch: int, seconds: float) -> None:
-        self._note("epoch", epoch=epoch, seconds=seconds)
-
-    def _note(self, event: str, **details: Any) -> None:
-        append_line(self.timing_file, {"event": event, "time": time.time(), **details})
 
     @property
     def is_settled(self) -> bool:
@@ -134,28 +128,6 @@ class RunFolder:
         return read_lines(self.failures_file)
 
     @property
-    def timing(self) -> list[Line]:
-        return read_lines(self.timing_file)
-
-    @property
-    def starts(self) -> int:
-        """How often the run was begun or resumed."""
-        return sum(event["event"] == "started" for event in self.timing)
-
-    @property
-    def deaths(self) -> int:
-        """How often the run was begun and never ended, since it was last asked for."""
-        count = 0
-        for event in self.timing:
-            count = {"started": count + 1, "epoch": count}.get(event["event"], 0)
-        return count
-
-    @property
-    def epoch_seconds(self) -> list[float]:
-        """The time of every epoch that was trained, repeats after a kill included."""
-        return [event["seconds"] for event in self.timing if event["event"] == "epoch"]
-
-    @property
     def state(self) -> State:
         if self.is_done:
             return State.DONE
@@ -163,7 +135,7 @@ class RunFolder:
             return State.RUNNING
         if self.failures:
             return State.FAILED
-        return State.STOPPED if self.timing_file.exists() else State.WAITING
+        return State.STOPPED if self.timing.file.exists() else State.WAITING
 
     def lock(self) -> FileLock:
         """Whoever works in the folder holds this lock; the system frees it when the process dies."""

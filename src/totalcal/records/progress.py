@@ -8,6 +8,7 @@ from typing import NamedTuple
 from totalcal.records.folders import RunFolder, State
 from totalcal.records.labels import place
 from totalcal.records.lines import Line
+from totalcal.records.timing import Timing
 
 Kind = tuple[str, str, str]  # task, preset, model
 
@@ -77,23 +78,21 @@ def grid_progress(folders: Iterable[RunFolder]) -> GridProgress:
 def run_progress(folder: RunFolder) -> RunProgress:
     config, failures = folder.config, folder.failures
     epochs = config["epochs"]
-    trained = [event["epoch"] for event in folder.timing if event["event"] == "epoch"]
     return RunProgress(
         (config["task"], config["preset"], config["model"]),
         folder.name,
         config["seed"],
         folder.state,
         epochs,
-        max(trained, default=-1) + 1,
-        _seconds(folder, epochs),
+        folder.timing.epochs_done,
+        _seconds(folder.timing, epochs),
         failures[-1]["error"] if failures else "",
     )
 
 
-def _seconds(folder: RunFolder, epochs: int) -> float | None:
+def _seconds(timing: Timing, epochs: int) -> float | None:
     """What the whole run took, or will take by its epochs so far."""
-    timing = folder.timing
-    if len(timing) >= 2 and timing[-1]["event"] == "finished" and folder.starts == 1:
-        return float(timing[-1]["time"] - timing[0]["time"])
-    seconds = folder.epoch_seconds
+    if timing.seconds_in_all is not None:
+        return timing.seconds_in_all
+    seconds = timing.seconds_by_epoch
     return median(seconds) * epochs if seconds else None

@@ -1,0 +1,128 @@
+"""`artefacts.npz`: curves, histograms and examples of a run, ready to be drawn; docs/grid.md has the keys."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from totalcal.bench.cell import Cell
+from totalcal.bench.judging import Judgement
+from totalcal.bench.memory_view import memory_arrays
+from totalcal.bench.observing import Observed
+from totalcal.data.batches import ArrayData
+from totalcal.data.domain import TaskData
+from totalcal.data.loading import entry
+from totalcal.data.tasks import task
+from totalcal.scores.selective import operating_points
+from totalcal.types import Predictor
+
+Arrays = dict[str, NDArray[Any]]
+
+_ENTROPY_BINS = 40
+_POINTS = 200
+_UNSURE = 12
+
+
+def write_artefacts(
+    path: Path, cell: Cell, judgement: Judgement, predictor: Predictor, data: TaskData
+) -> None:
+    """All of the file or none; the same run gives the same bytes."""
+    arrays = {
+        "class_names": np.array(_class_names(cell)),
+        **_reliability(judgement),
+        **_entropies(judgement),
+        **_roc_curves(judgement),
+        **_decomposition(judgement, data.test),
+        **_risk_coverage(judgement, data.test),
+        **_unsure(judgement, data.test),
+        **memory_arrays(predictor, data.train),
+    }
+    beside = path.with_suffix(".unfinished.npz")
+    compacted: dict[str, Any] = {name: compact(array) for name, array in arrays.items()}
+    np.savez_compressed(beside, **compacted)
+    beside.replace(path)
+
+
+def compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Four bytes a number are enough to draw; tokens fit in two."""
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype == np.int64 and array.size and np.abs(array).max() < 2**15:
+        return array.astype(np.int16)
+    return array
+
+
+def _class_names(cell: Cell) -> tuple[str, ...]:
+    chosen = task(cell.task)
+    return entry(chosen.source).classes or tuple(map(str, range(chosen.num_classes)))
+
+
+def _reliability(judgement: Judgement) -> Arrays:
+    curve = judgement.verdict.reliability
+    return {
+        f"reliability/{name}": getattr(curve, name) for name in ("edges", "counts", "confidence", "accuracy")
+    }
+
+
+def _entropies(judgement: Judgement) -> Arrays:
+    most = float(np.log(judgement.verdict.classes))
+    edges = np.linspace(0, most, _ENTROPY_BINS + 1)
+
+    def counts(seen: Observed) -> NDArray[Any]:
+        return np.histogram(seen.entropy.numpy().clip(0, most), edges)[0]
+
+    strangers = {f"entropy/ood/{name}": counts(seen) for name, seen in judgement.ood.items()}
+    return {"entropy/edges": edges, "entropy/in_domain": counts(judgement.test), **strangers}
+
+
+def _roc_curves(judgement: Judgement) -> Arrays:
+    from sklearn.metrics import roc_curve
+
+    inside, arrays = judgement.test.entropy.numpy(), {}
+    for name, seen in judgement.ood.items():
+        outside = seen.entropy.numpy()
+        strange = np.repeat([0, 1], [len(inside), len(outside)])
+        false_positive, true_positive, _ = roc_curve(strange, np.concatenate([inside, outside]))
+        arrays[f"roc/{name}/false_positive"] = _thinned(false_positive)
+        arrays[f"roc/{name}/true_positive"] = _thinned(true_positive)
+    return arrays
+
+
+def _decomposition(judgement: Judgement, test: ArrayData) -> Arrays:
+    """The mean terms of inputs that were answered rightly, wrongly, and of strangers."""
+    wrong = _mistakes(judgement, test)
+    groups = {"right": judgement.test.terms.numpy()[~wrong], "wrong": judgement.test.terms.numpy()[wrong]}
+    groups |= {f"ood/{name}": seen.terms.numpy() for name, seen in judgement.ood.items()}
+    return {f"decomposition/{name}": terms.mean(0) for name, terms in groups.items() if len(terms)}
+
+
+def _risk_coverage(judgement: Judgement, test: ArrayData) -> Arrays:
+    confidence = judgement.test.probabilities.max(1).values.numpy()
+    points = operating_points(confidence, _mistakes(judgement, test))
+    return {
+        "risk_coverage/coverage": _thinned(np.array([point.coverage for point in points])),
+        "risk_coverage/risk": _thinned(np.array([point.risk for point in points])),
+    }
+
+
+def _unsure(judgement: Judgement, test: ArrayData) -> Arrays:
+    seen = judgement.test
+    rows = seen.entropy.argsort(descending=True, stable=True)[:_UNSURE]
+    return {
+        "unsure/inputs": test.inputs[rows].numpy(),
+        "unsure/labels": test.labels[rows].numpy(),
+        "unsure/predictions": seen.probabilities[rows].argmax(1).numpy(),
+        "unsure/entropy": seen.entropy[rows].numpy(),
+        "unsure/terms": seen.terms[rows].numpy(),
+    }
+
+
+def _mistakes(judgement: Judgement, test: ArrayData) -> NDArray[np.bool_]:
+    return np.asarray(judgement.test.probabilities.argmax(1).numpy() != test.labels.numpy())
+
+
+def _thinned(values: NDArray[Any]) -> NDArray[Any]:
+    """At most 200 of the points of a curve, its ends among them."""
+    places = np.linspace(0, len(values) - 1, min(len(values), _POINTS)).round().astype(int)
+    return np.asarray(values[places])

@@ -1,0 +1,140 @@
+"""The verdict on a cell's predictor, as the flat record that is kept of it."""
+
+import hashlib
+import platform
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import totalcal
+from totalcal.bench.authors import base_preset
+from totalcal.bench.cell import Cell
+from totalcal.bench.observing import Observed, Observer
+from totalcal.bench.seeds import derived
+from totalcal.data.batches import ArrayData
+from totalcal.data.domain import TaskData
+from totalcal.data.tasks import task
+from totalcal.process import GivenContext, TuringProcess
+from totalcal.rivals import Ensemble, TemperatureScaled
+from totalcal.scores.asking import ask
+from totalcal.scores.evaluate import evaluate
+from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
+from totalcal.scores.verdict import Verdict
+from totalcal.types import Predictor
+
+_SET_SIZE, _JOINT_DRAWS, _SETS_SEED = 10, 100, 0
+
+
+class Judgement(NamedTuple):
+    """The verdict, and what was said of each row of the test set and of every set of the panel."""
+
+    verdict: Verdict
+    test: Observed
+    ood: dict[str, Observed]
+
+
+def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Judgement:
+    """All scores from one pass over each set."""
+    options = cell.sections["judging"]
+    observer, size = Observer(predictor), options["batch_size"]
+    verdict = evaluate(
+        observer,
+        data.test.batches(size),
+        {name: (batch.inputs for batch in rows.batches(size)) for name, rows in data.ood.items()},
+        bins=options["bins"],
+        draws=options["draws"],
+        seed=cell.seed,
+        uncertainty=options["uncertainty"],
+        batch_size=size,
+    )
+    seen = observer.split({"": len(data.test), **{name: len(rows) for name, rows in data.ood.items()}})
+    return Judgement(verdict, seen.pop(""), seen)
+
+
+def record_of(cell: Cell, judgement: Judgement, predictor: Predictor, data: TaskData) -> dict[str, Any]:
+    """Everything that was measured, and what is needed to trust it."""
+    scores = {key: value for key, value in judgement.verdict.to_dict().items() if value is not None}
+    return {
+        "task": cell.task,
+        "preset": cell.preset,
+        "model": cell.model,
+        "seed": cell.seed,
+        "epochs": cell.epochs,
+        "settings": dict(cell.settings),
+        "reduced": base_preset(cell.task, cell.preset).reduced,
+        **scores,
+        **_by_uncertainty(judgement.verdict),
+        **_joint(cell, predictor, data),
+        **_on_held_out(cell, predictor, data),
+        **_of_the_predictor(predictor),
+        "config": cell.name,
+        **{f"sha256/{name}": _digest(rows) for name, rows in _sets(data).items()},
+        "totalcal": totalcal.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _by_uncertainty(verdict: Verdict) -> dict[str, float]:
+    """How well each uncertainty tells each set of the panel, beside the one the verdict is by."""
+    return {
+        f"auroc_by_{uncertainty}/{name}": ranking.auroc
+        for name, member in verdict.panel.items()
+        for uncertainty, ranking in member.rankings.items()
+    }
+
+
+def _joint(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]:
+    """The NLL of small sets of near test inputs; the sets are the same for all models.
+
+    Nearness of words says little, and the passes of MC dropout have a mask for each row: no joint there.
+    """
+    if task(cell.task).kind == "tokens":
+        return {}
+    rows = dyadic_sets(data.test.inputs, cell.sections["judging"]["joint_sets"], _SET_SIZE, seed=_SETS_SEED)
+    inputs, labels = data.test.whole()
+    generator = torch.Generator().manual_seed(derived("joint", cell.task, cell.model, cell.seed))
+    if isinstance(predictor, TuringProcess):
+        log_joint = partial(predictor.log_joint, draws=_JOINT_DRAWS, generator=generator)
+    elif isinstance(predictor, GivenContext):
+        log_joint = partial(
+            predictor.process.log_joint, draws=_JOINT_DRAWS, context=predictor.context, generator=generator
+        )
+    elif isinstance(predictor, Ensemble | TemperatureScaled):
+        draws = ask(predictor, inputs, 1, generator).belief.mean
+        return {"joint_nll": joint_nll_of_draws(draws, labels, rows)}
+    else:
+        return {}
+    return {"joint_nll": joint_nll(log_joint, inputs, labels, rows)}
+
+
+def _on_held_out(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]:
+    """Scores to choose settings by; never those of the test set."""
+    if cell.model == "ensemble" or not len(
+        data.held_out
+    ):  # its members have learned from each other's held-out rows
+        return {}
+    options = cell.sections["judging"]
+    verdict = evaluate(predictor, data.held_out.batches(256), draws=options["draws"], seed=cell.seed)
+    return {"held_out_error": verdict.error, "held_out_nll": verdict.nll, "held_out_ece": float(verdict.ece)}
+
+
+def _of_the_predictor(predictor: Predictor) -> dict[str, float]:
+    if isinstance(predictor, TemperatureScaled):
+        return {"temperature": predictor.temperature}
+    if isinstance(predictor, GivenContext):
+        return {"context_rows": len(predictor.context.labels)}
+    return {}
+
+
+def _sets(data: TaskData) -> dict[str, ArrayData]:
+    return {"train": data.train, "held_out": data.held_out, "test": data.test, **data.ood}
+
+
+def _digest(rows: ArrayData) -> str:
+    digest = hashlib.sha256(rows.inputs.contiguous().numpy().tobytes())
+    digest.update(rows.labels.numpy().tobytes())
+    return digest.hexdigest()[:16]

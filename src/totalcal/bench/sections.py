@@ -1,0 +1,97 @@
+"""All settings of a cell in sections, and how some of them are overridden by name."""
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from totalcal.backbones import BACKBONES
+from totalcal.bench.cell import Sections
+from totalcal.bench.presets import Preset
+from totalcal.errors import InputError, UnknownNameError
+from totalcal.models import model_named
+from totalcal.training.options import Contexts
+
+JUDGING = {
+    "draws": 10,
+    "bins": 15,
+    "uncertainty": "entropy",
+    "weights": "drawn",
+    "context": 50,
+    "batch_size": 256,
+    "joint_sets": 200,
+}
+"""How a trained model is judged; `weights` at test are drawn, or their means as in the authors' program."""
+
+
+def all_settings(net: str, preset: Preset) -> dict[str, dict[str, Any]]:
+    """Every argument of the model, of its backbone and of its training, defaults included, as plain JSON."""
+    backbone = {**_defaults(BACKBONES[preset.backbone]), **preset.backbone_options}
+    sections = {
+        "model": {"name": net, **_defaults(model_named(net))},
+        "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
+        "optimisation": asdict(preset.optimisation),
+        "contexts": asdict(Contexts()),
+        "judging": JUDGING,
+        "data": asdict(preset.options),
+        "backbone": {"name": preset.backbone, **backbone},
+    }
+    plain: dict[str, dict[str, Any]] = json.loads(
+        json.dumps(sections)
+    )  # tuples become lists, once and for all
+    return plain
+
+
+def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sections, dict[str, Any]]:
+    """The settings with the overrides that apply here, and those of them that change anything.
+
+    A name is `weight_kl`, or `judging.batch_size` where several sections have one: the first of them is meant
+    otherwise. What no section has is left alone: another model may have it.
+    """
+    changed = {name: dict(section) for name, section in sections.items()}
+    applied = {}
+    for name, value in overrides.items():
+        place = _find(changed, name)
+        if place is None:
+            continue
+        section, key = place
+        wanted = _fitting(name, value, changed[section][key])
+        if wanted != changed[section][key]:
+            changed[section][key] = applied[name] = wanted
+    return changed, applied
+
+
+def check_known(overrides: Mapping[str, Any], candidates: list[Sections]) -> None:
+    """Every override must mean something to at least one of the cells."""
+    for name in overrides:
+        if not any(_find(sections, name) for sections in candidates):
+            known = {key for sections in candidates for section in sections.values() for key in section}
+            raise UnknownNameError("setting", name, sorted(known - {"name"}))
+
+
+def _find(sections: Sections, name: str) -> tuple[str, str] | None:
+    prefix, dot, rest = name.partition(".")
+    if dot:
+        return (prefix, rest) if rest in sections.get(prefix, {}) else None
+    return next(((section, name) for section, entries in sections.items() if name in entries), None)
+
+
+def _fitting(name: str, value: Any, default: Any) -> Any:
+    """The value in the type of the default, so that 0 and 0.0 are one configuration."""
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if default is not None and value is not None and type(value) is not type(default):
+        raise InputError(
+            f"{name} is a {type(default).__name__}, like {default!r}, but {value!r} was given for it."
+        )
+    return value
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        each.name: getattr(each.default, "__name__", each.default)
+        for each in parameters
+        if each.default is not each.empty
+    }
