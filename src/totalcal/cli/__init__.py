@@ -2,22 +2,11 @@
 
 import sys
 
-import typer
-
-from totalcal.cli import corrupt, data, doctor, report, score, toy, truth  # noqa: F401
-from totalcal.cli.app import ExitCode, app
-from totalcal.errors import TotalcalError
+from totalcal.cli import corrupt, data, doctor, grid, report, score, status, table, toy, truth  # noqa: F401
+from totalcal.cli.app import app
+from totalcal.cli.manners import run
 
 
 def main() -> None:
-    """Run a command; an error of ours is one clear line, a traceback only with --debug."""
-    try:
-        app()
-    except TotalcalError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.secho(f"{type(error).__name__}: {error}", fg=typer.colors.RED, err=True)
-        sys.exit(ExitCode.USAGE)
-    except KeyboardInterrupt:
-        typer.secho("interrupted", fg=typer.colors.RED, err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+    """The `totalcal` of the shell."""
+    sys.exit(run(app, sys.argv[1:]))

@@ -1,28 +1,21 @@
 """The one typer application; every file of commands beside this one registers itself here."""
 
-from enum import IntEnum
-
 import typer
 
 from totalcal import __version__
+from totalcal.cli.manners import ExitCode, WithExamples
+
+__all__ = ["ExitCode", "app"]
 
 app = typer.Typer(
     name="totalcal",
+    cls=WithExamples,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Classifiers that know what they do not know, and prove it.",
     epilog="Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 130 interrupted.",
 )
-
-
-class ExitCode(IntEnum):
-    """What a command leaves to the shell."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    INTERRUPTED = 130
 
 
 def _print_version(wanted: bool) -> None:

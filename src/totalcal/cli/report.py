@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 
 from totalcal.cli.app import app
-
-Runs = Annotated[Path, typer.Argument(help="The folder of runs, as `totalcal run --out` made it.")]
+from totalcal.cli.table import DEFAULT_RUNS, Runs
 
 
 @app.command(rich_help_panel="Look")
 def report(
-    runs: Runs,
+    runs: Runs = DEFAULT_RUNS,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
 ) -> None:
     """Write one self-contained page about all finished runs: verdict, tables, figures.
@@ -26,7 +25,7 @@ def report(
 
 @app.command(rich_help_panel="Look")
 def figures(
-    runs: Runs,
+    runs: Runs = DEFAULT_RUNS,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")] = Path("figs"),
 ) -> None:
     """Write every figure of the report as PDF and every table as LaTeX.

@@ -1,0 +1,130 @@
+"""How the command line speaks, as a user meets it: the installed program in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from totalcal.cli import app
+from totalcal.cli.manners import ExitCode, example_of, run
+from totalcal.errors import DivergenceError, InputError
+
+
+def totalcal(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from totalcal.cli import main; main()", *words]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["scor"], "score"),
+        (["score", "--jsn"], "--json"),
+        (["report", "--outptu", "x"], "--output"),
+        (["data", "fetch", "fashon-mnist"], "fashion-mnist"),
+    ],
+)
+def test_a_mistyped_word_is_one_line_that_suggests_the_nearest(words: list[str], hint: str) -> None:
+    done = totalcal(*words)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert hint in done.stderr
+
+
+def test_debug_shows_the_traceback_wherever_it_stands() -> None:
+    for words in (["--debug", "score", "no.npz"], ["score", "no.npz", "--debug"]):
+        assert "Traceback" in totalcal(*words).stderr
+    assert "Traceback" not in totalcal("score", "no.npz").stderr
+
+
+def test_help_groups_the_commands_and_shows_an_example_of_each() -> None:
+    shown = totalcal("--help").stdout
+    commands = typer.main.get_command(app).commands
+    assert len(commands) > 5
+    for name, command in commands.items():
+        assert example_of(command).startswith(f"totalcal {name}"), f"{name} has no example in its help"
+        assert example_of(command) in shown
+
+
+def test_help_says_what_the_exit_codes_mean() -> None:
+    shown = " ".join(totalcal("--help").stdout.split())
+    assert "Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 130 interrupted" in shown
+
+
+def test_no_words_at_all_show_the_help() -> None:
+    done = totalcal()
+    assert "Usage: totalcal" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("too short"), ExitCode.USAGE),
+        (DivergenceError("the loss is not finite"), ExitCode.FAILED),
+        (PermissionError(13, "Permission denied", "report.html"), ExitCode.FAILED),
+        (ZeroDivisionError("division by zero"), ExitCode.FAILED),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (typer.Exit(ExitCode.FAILED), ExitCode.FAILED),
+    ],
+)
+def test_every_end_has_its_exit_code(error: BaseException, code: ExitCode) -> None:
+    small = typer.Typer()
+
+    @small.command()
+    def fail() -> None:
+        raise error
+
+    assert run(small, []) == code
+
+
+def test_an_error_of_the_system_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    small = typer.Typer()
+
+    @small.command()
+    def write() -> None:
+        Path("/no/such/folder/report.html").write_text("", encoding="utf-8")
+
+    run(small, [])
+    assert (
+        capsys.readouterr().err
+        == "FileNotFoundError: No such file or directory: /no/such/folder/report.html\n"
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_can_complete(shell: str) -> None:
+    words = {"_TOTALCAL_COMPLETE": f"complete_{shell}", "COMP_WORDS": "totalcal repo", "COMP_CWORD": "1"}
+    done = totalcal(**words, _TYPER_COMPLETE_ARGS="totalcal repo", _TYPER_COMPLETE_FISH_ACTION="get-args")
+    assert "report" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["report", "figures"])
+def test_commands_that_read_records_start_without_torch(command: str) -> None:
+    code = (
+        "import sys; from totalcal.cli import app; from totalcal.cli.manners import run;"
+        f"run(app, [{command!r}, '--help']); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_help_of_report_is_there_in_half_a_second() -> None:
+    """Processor time of the child, because a test machine is busy."""
+    before = os.times()
+    totalcal("report", "--help")
+    after = os.times()
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.5
+
+
+def test_the_app_itself_prints_its_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout.startswith("totalcal ")
