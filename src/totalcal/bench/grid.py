@@ -32,19 +32,30 @@ class CellJob:
         run_cell(self.cell, folder, self.data_dir)
 
 
-def run_grid(
-    cells: Sequence[Cell],
-    root: Path,
-    engine: str = "loky",
-    workers: int = 1,
-    data_dir: Path | None = None,
-) -> list[RunFolder]:
-    """The folders of the cells, in their order; those that failed have no done marker."""
-    jobs = [CellJob(cell, root.absolute(), data_dir) for cell in cells]
-    for job in jobs:
-        job.folder.plan(job.cell.config)
-        if not job.folder.is_done:
-            job.folder.ask()
-    with engine_named(engine, workers) as submit:
-        run_rounds(jobs, submit)
-    return [job.folder for job in jobs]
+@dataclass(frozen=True)
+class Jobs:
+    """The cells of a grid with their folders."""
+
+    jobs: Sequence[CellJob]
+
+    @classmethod
+    def planned(cls, cells: Sequence[Cell], root: Path, data_dir: Path | None = None) -> "Jobs":
+        """Every folder is there from the beginning, so that whoever looks sees what is still to come."""
+        jobs = cls([CellJob(cell, root.absolute(), data_dir) for cell in cells])
+        for job in jobs.jobs:
+            job.folder.plan(job.cell.config)
+            if not job.folder.is_done:
+                job.folder.ask()
+        return jobs
+
+    def folders(self) -> list[RunFolder]:
+        return [job.folder for job in self.jobs]
+
+    @property
+    def are_done(self) -> bool:
+        return all(folder.is_done for folder in self.folders())
+
+    def run(self, engine: str = "loky", workers: int = 1) -> None:
+        """Until every cell is done or given up."""
+        with engine_named(engine, workers) as submit:
+            run_rounds(self.jobs, submit)
