@@ -20,7 +20,7 @@ JUDGING = {
     "weights": "drawn",
     "context": 50,
     "batch_size": 256,
-    "joint_sets": 200,
+    "joint_sets": 50,
 }
 """How a trained model is judged; `weights` at test are drawn, or their means as in the authors' program."""
 

@@ -1,0 +1,117 @@
+"""Cells of every model and rival, run for one epoch on a few digits."""
+
+import numpy as np
+import pytest
+
+from totalcal.bench.grid import Jobs
+from totalcal.bench.planning import Grid, models_named
+from totalcal.records.folders import RunFolder
+from totalcal.records.store import read
+
+TINY = {"epochs": 1, "train_limit": 200, "test_limit": 60, "ood_limit": 50, "joint_sets": 3}
+EVERYTHING = models_named("all,rivals")
+RESULTS = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """One seed of every model and rival: model → folder."""
+    jobs = Jobs.planned(Grid("digits", "laptop", TINY).cells(EVERYTHING, 1), tmp_path_factory.mktemp("runs"))
+    jobs.run("sequential")
+    assert [folder.failures for folder in jobs.folders() if not folder.is_done] == []
+    return {folder.config["model"]: folder for folder in jobs.folders()}
+
+
+@pytest.mark.parametrize("model", EVERYTHING)
+def test_a_record_says_what_ran_what_came_out_and_how_to_trust_it(runs, model):
+    (record,) = read(runs[model].records_file)
+    assert (record["task"], record["preset"], record["model"], record["seed"]) == (
+        "digits",
+        "laptop",
+        model,
+        0,
+    )
+    assert record["epochs"] == 1
+    assert record["config"] == runs[model].name
+    scores = {"error", "nll", "brier", "ece", "ece_100", "auroc", "auroc/letters"}
+    trust = {
+        "totalcal",
+        "torch",
+        "draws",
+        "bins",
+        "examples",
+        "sha256/train",
+        "sha256/test",
+        "sha256/letters",
+    }
+    assert scores | trust <= record.keys()
+    assert 0 <= record["error"] <= 1
+    assert record["examples"] == 60
+    assert {"epochs": 1, "test_limit": 60}.items() <= record["settings"].items()
+
+
+def test_the_joint_score_is_there_where_a_joint_is(runs):
+    have = {model for model, folder in runs.items() if "joint_nll" in read(folder.records_file)[0]}
+    assert have == set(EVERYTHING) - {"mc_dropout"}
+
+
+def test_a_model_that_needs_a_context_gets_training_rows(runs):
+    assert read(runs["anp"].records_file)[0]["context_rows"] == 50
+
+
+def test_temperature_takes_the_plain_net_as_it_is(runs):
+    plain, scaled = (read(runs[name].records_file)[0] for name in ("softmax", "temperature"))
+    assert scaled["error"] == plain["error"]
+    assert scaled["held_out_nll"] <= plain["held_out_nll"]
+    assert not runs["temperature"].checkpoints.exists()
+
+
+@pytest.mark.parametrize("model", EVERYTHING)
+def test_artefacts_hold_what_a_report_draws(runs, model):
+    file = runs[model].artefacts_file
+    assert file.stat().st_size <= 200_000
+    with np.load(file) as kept:
+        assert kept["reliability/counts"].sum() == 60
+        assert kept["entropy/in_domain"].sum() == 60
+        assert kept["entropy/ood/letters"].sum() == 50
+        assert kept["roc/letters/true_positive"][-1] == 1
+        assert kept["decomposition/ood/letters"].shape == (3,)
+        assert kept["risk_coverage/coverage"][-1] == 1
+        assert kept["unsure/inputs"].shape == (12, 8, 8, 1)
+        assert (np.diff(kept["unsure/entropy"]) <= 0).all()
+        assert ("memory/cells" in kept) == (model == "etp")
+
+
+def test_the_risk_of_answering_everything_is_the_error(runs):
+    with np.load(runs["etp"].artefacts_file) as kept:
+        assert kept["risk_coverage/risk"][-1] == pytest.approx(read(runs["etp"].records_file)[0]["error"])
+
+
+def test_the_memory_is_shown_cell_by_cell(runs):
+    with np.load(runs["etp"].artefacts_file) as kept:
+        assert kept["memory/cells"].shape == (20, 10)
+        np.testing.assert_allclose(kept["memory/attention"].sum(1), 1, rtol=1e-5)
+        assert kept["memory/inputs"].shape == (20, 3, 8, 8, 1)
+
+
+def test_running_again_skips_what_is_done_and_repeats_what_is_not_bit_for_bit(runs, tmp_path):
+    cells = Grid("digits", "laptop", TINY).cells(["softmax", "etp"], 1)
+    jobs = Jobs.planned(cells, tmp_path)
+    jobs.run("sequential")
+    jobs.run("sequential")
+    for folder in jobs.folders():
+        assert folder.timing.starts == 1
+        for name in RESULTS:
+            assert (folder.path / name).read_bytes() == (
+                runs[folder.config["model"]].path / name
+            ).read_bytes()
+
+
+def test_a_run_stopped_while_judging_leaves_one_record(runs, tmp_path):
+    (cell,) = Grid("digits", "laptop", TINY).cells(["softmax"], 1)
+    folder = RunFolder(tmp_path / cell.name)
+    folder.path.mkdir()
+    (folder.records_file).write_text('{"task": "digi')
+    jobs = Jobs.planned([cell], tmp_path)
+    jobs.run("sequential")
+    assert folder.records_file.read_bytes() == runs["softmax"].records_file.read_bytes()
