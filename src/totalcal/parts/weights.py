@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import kl_to_isotropic, kl_to_log_uniform
+from totalcal.functional.local_linear import local_linear
 from totalcal.parts.sampling import Sharing, StochasticLayer, stochastic_layers
 
 Layers = Literal["linear", "all", "none"] | Iterable[str]
@@ -60,7 +61,8 @@ class MeanFieldLayer(StochasticLayer):
 
     @property
     def log_variance(self) -> Tensor:
-        return self.weight_log_variance.clamp(-_LOG_VARIANCE_LIMIT, _LOG_VARIANCE_LIMIT)
+        # Not `clamp`: its gradient takes four passes over the weights, that of `hardtanh` one.
+        return F.hardtanh(self.weight_log_variance, -_LOG_VARIANCE_LIMIT, _LOG_VARIANCE_LIMIT)
 
     def kl(self) -> Tensor:
         return self.prior.kl(self.weight_mean, self.log_variance)
@@ -89,8 +91,9 @@ class MeanFieldLinear(MeanFieldLayer):
             return F.linear(inputs, self.weight_mean, self.bias)
         if self.noise.sharing is Sharing.SHARED or inputs.dim() != 2:
             return F.linear(inputs, self.drawn_weight(), self.bias)
-        output_mean = F.linear(inputs, self.weight_mean, self.bias)
-        return self.perturbed(output_mean, F.linear(inputs.square(), self.log_variance.exp()))
+        epsilon = self.noise.normal((len(inputs), len(self.weight_mean)), self.weight_mean)
+        law = self.weight_mean, self.weight_log_variance
+        return local_linear(inputs, *law, self.bias, epsilon, _LOG_VARIANCE_LIMIT)
 
     @classmethod
     def like(cls, layer: nn.Linear, prior: WeightPrior) -> "MeanFieldLinear":

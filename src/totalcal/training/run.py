@@ -80,7 +80,7 @@ class Run:
             fabric.world_size,
         )
         for batch, context in batches:
-            report = self._train_step(batch, context)
+            report = self.train_step(batch, context)
             state.tally.add(report)
             state.step += 1
             for callback in callbacks:
@@ -88,7 +88,7 @@ class Run:
             keeper.after_step(state)
         state.history.seconds.append(time.perf_counter() - started)
 
-    def _train_step(self, batch: Batch, context: int) -> StepReport:
+    def train_step(self, batch: Batch, context: int) -> StepReport:
         terms, movement = self.step(batch.inputs, batch.labels, context)
         loss = terms.total(examples=len(self.data), epoch=self.state.epoch)
         report = StepReport.of(self.state.epoch, self.state.step, len(batch.labels), loss, terms, movement)
