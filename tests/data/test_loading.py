@@ -140,3 +140,10 @@ def test_unknown_names_are_answered_with_the_nearest():
         load("fashion_mnist")
     with pytest.raises(UnknownNameError, match="split of digits"):
         load("digits", "validation")
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_so(tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TOTALCAL_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DataError, match="Set TOTALCAL_CACHE"):
+        load("tiny")

@@ -5,7 +5,7 @@ silent), `ours` (neither says).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -103,21 +103,8 @@ CIFAR10_LAPTOP = Preset(
     reduced=True,
 )
 
-SVHN = Preset(
-    "svhn", "paper", "lenet5", _IMAGE, Optimisation(learning_rate=1e-4), 100, 128, TaskOptions(), _LENET
-)
-SVHN_LAPTOP = Preset(
-    "svhn",
-    "laptop",
-    "lenet5",
-    _NARROW,
-    Optimisation(),
-    5,
-    128,
-    TaskOptions(test_limit=5_000, ood_limit=5_000),
-    _OURS,
-    reduced=True,
-)
+SVHN = replace(CIFAR10, task="svhn", options=TaskOptions())
+SVHN_LAPTOP = replace(CIFAR10_LAPTOP, task="svhn", epochs=5)
 
 CIFAR100 = Preset(
     "cifar100",

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from totalcal.data.arrays import Arrays
+from totalcal.errors import DataError
 
 DECODER = 1  # raised whenever a reader gives other arrays for the same files
 
@@ -55,7 +56,12 @@ def locked(name: str) -> Iterator[None]:
     from filelock import FileLock
 
     folder = cache_folder() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"the cache {cache_folder()} cannot be written: {error}. Set TOTALCAL_CACHE."
+        ) from error
     with FileLock(folder / f"{name}.lock"):
         yield
 

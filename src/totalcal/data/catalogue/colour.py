@@ -60,38 +60,27 @@ CIFAR_10 = DataSet(
     classes=CIFAR10_CLASSES,
 )
 
+_CIFAR100_TRAIN = RawFile(
+    "cifar-100-binary/train.bin",
+    ("sha256:f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",),
+)
+_CIFAR100_TEST = RawFile(
+    "cifar-100-binary/test.bin",
+    ("sha256:d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",),
+)
+
 CIFAR_100 = DataSet(
     name="cifar-100",
     title="CIFAR-100: a hundred things, 32 × 32, colour; fine labels",
     num_classes=100,
     read=cifar_reader(
-        {"train": ("cifar-100-binary/train.bin",), "test": ("cifar-100-binary/test.bin",)},
-        label_bytes=2,
-        num_classes=100,
+        {"train": (_CIFAR100_TRAIN.path,), "test": (_CIFAR100_TEST.path,)}, label_bytes=2, num_classes=100
     ),
     splits={
         "train": Split(
-            50_000,
-            (
-                RawFile(
-                    "cifar-100-binary/train.bin",
-                    ("sha256:f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",),
-                ),
-            ),
-            mean=(0.5071, 0.4865, 0.4409),
-            std=(0.2673, 0.2564, 0.2762),
+            50_000, (_CIFAR100_TRAIN,), mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762)
         ),
-        "test": Split(
-            10_000,
-            (
-                RawFile(
-                    "cifar-100-binary/test.bin",
-                    ("sha256:d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",),
-                ),
-            ),
-            mean=(0.5088, 0.4874, 0.4419),
-            std=(0.2683, 0.2574, 0.2771),
-        ),
+        "test": Split(10_000, (_CIFAR100_TEST,), mean=(0.5088, 0.4874, 0.4419), std=(0.2683, 0.2574, 0.2771)),
     },
     terms=_CIFAR_TERMS,
     homepage=_CIFAR_PAGE,
@@ -106,51 +95,35 @@ CIFAR_100 = DataSet(
     classes=CIFAR100_CLASSES,
 )
 
+_HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
+_SVHN_TRAIN = RawFile(
+    "train_32x32.mat",
+    (
+        "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+        "arrays:80d58c4edb233d03605d01a0d9d9a1e07b66f3c752f4eca5895b9169826eb902",
+    ),
+)
+_SVHN_TEST = RawFile(
+    "test_32x32.mat",
+    (
+        "md5:eb5a983be6a315427106f1b164d9cef3",
+        "arrays:e2508eb4e1cbb17034e67bfe91ebc365e8e7cd92f164fcbaad6b6927f5e8725c",
+    ),
+)
+
 SVHN = DataSet(
     name="svhn",
     title="SVHN: house numbers, cropped digits, 32 × 32, colour",
     num_classes=10,
     read=read_svhn,
     splits={
-        "train": Split(
-            73_257,
-            (
-                RawFile(
-                    "train_32x32.mat",
-                    (
-                        "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
-                        "arrays:80d58c4edb233d03605d01a0d9d9a1e07b66f3c752f4eca5895b9169826eb902",
-                    ),
-                ),
-            ),
-            mean=(0.4377, 0.4438, 0.4728),
-            std=(0.1980, 0.2010, 0.1971),
-        ),
-        "test": Split(
-            26_032,
-            (
-                RawFile(
-                    "test_32x32.mat",
-                    (
-                        "md5:eb5a983be6a315427106f1b164d9cef3",
-                        "arrays:e2508eb4e1cbb17034e67bfe91ebc365e8e7cd92f164fcbaad6b6927f5e8725c",
-                    ),
-                ),
-            ),
-            mean=(0.4524, 0.4525, 0.4690),
-            std=(0.2195, 0.2266, 0.2285),
-        ),
+        "train": Split(73_257, (_SVHN_TRAIN,), mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1971)),
+        "test": Split(26_032, (_SVHN_TEST,), mean=(0.4524, 0.4525, 0.4690), std=(0.2195, 0.2266, 0.2285)),
     },
     terms="non-commercial use only; cite Netzer et al., NIPS workshop 2011",
-    homepage="http://ufldl.stanford.edu/housenumbers/",
-    downloads=(
-        Download(
-            ("http://ufldl.stanford.edu/housenumbers/train_32x32.mat",),
-            "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
-        ),
-        Download(
-            ("http://ufldl.stanford.edu/housenumbers/test_32x32.mat",), "md5:eb5a983be6a315427106f1b164d9cef3"
-        ),
+    homepage=_HOUSE_NUMBERS,
+    downloads=tuple(
+        Download((_HOUSE_NUMBERS + raw.path,), raw.digests[0]) for raw in (_SVHN_TRAIN, _SVHN_TEST)
     ),
     classes=tuple("0123456789"),
 )
