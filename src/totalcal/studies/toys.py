@@ -19,9 +19,11 @@ from totalcal.process import TuringProcess
 from totalcal.studies.toys_data import Toy, toy_named
 from totalcal.types import LossWeights
 
+# The paper's.
 EPOCHS, LEARNING_RATE = 400, 1e-3
 DRAWS = 10
 
+# Ours, where it is silent.
 NUM_CELLS, RETENTION, CELL_VARIANCE, LOCAL_KL = 20, 0.99, 0.1, 1e-3
 WRITE_DRAWS = 10
 CELL_LEVEL = 0.5
