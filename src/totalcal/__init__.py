@@ -32,6 +32,7 @@ _HOMES = {
     "save": "totalcal.files.saved",
     "softmax": "totalcal.models",
     "train": "totalcal.training.loop",
+    "wrap": "totalcal.wrap",
 }
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "save",
     "softmax",
     "train",
+    "wrap",
 ]
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from totalcal.training.fit import fit
     from totalcal.training.loop import train
     from totalcal.types import Batch, Decomposition, LossTerms, LossWeights, Predictive, Predictor
+    from totalcal.wrap import wrap
 
 
 def __getattr__(name: str) -> Any:
