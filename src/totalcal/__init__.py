@@ -32,7 +32,7 @@ _HOMES = {
     "save": "totalcal.files.saved",
     "softmax": "totalcal.models",
     "train": "totalcal.training.loop",
-    "wrap": "totalcal.wrap",
+    "wrap": "totalcal.wrapping",
 }
 
 __all__ = [
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from totalcal.training.fit import fit
     from totalcal.training.loop import train
     from totalcal.types import Batch, Decomposition, LossTerms, LossWeights, Predictive, Predictor
-    from totalcal.wrap import wrap
+    from totalcal.wrapping import wrap
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from totalcal.backbones import small_convnet
 from totalcal.data.letters import letters
 from totalcal.training.options import Optimisation
 from totalcal.types import PointMass
-from totalcal.wrap import wrap
+from totalcal.wrapping import wrap
 
 SEEDS = (0, 1, 2)
 
@@ -108,3 +108,9 @@ def test_layers_become_laws_around_the_trained_weights():
     net = nn.Linear(4, 3)
     process = wrap(net, num_classes=3, layers="linear")
     assert torch.equal(process.backbone.weight_mean, net.weight)
+
+
+def test_the_public_name_is_the_function_whatever_was_imported_before():
+    import totalcal
+
+    assert totalcal.wrap is wrap
