@@ -28,7 +28,9 @@ def summarise(values: Iterable[float]) -> Summary:
     array = np.fromiter(values, dtype=np.float64)
     if not array.size:
         raise InputError("there is nothing to summarise: no seed has this score.")
-    return Summary(float(array.mean()), float(array.std(ddof=1)) if array.size > 1 else np.nan, array.size)
+    with np.errstate(invalid="ignore"):  # the spread around an infinite mean is NaN
+        std = float(array.std(ddof=1)) if array.size > 1 else np.nan
+    return Summary(float(array.mean()), std, array.size)
 
 
 def aggregate(
@@ -53,14 +55,15 @@ def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]
     return dict(found)
 
 
-def show(key: str, summary: Summary) -> str:
-    """A summary as people print it: percent with one digit, or two digits.
+def show(key: str, summary: Summary, digits: int | None = None) -> str:
+    """A summary as people print it: percent with one digit, or two digits, if not told otherwise.
 
     >>> show("error", Summary(0.0792, 0.0011, 10)), show("nll", Summary(0.2901, 0.0034, 10))
     ('7.9 ± 0.1', '0.29 ± 0.00')
     >>> show("nll", Summary(0.2901, np.nan, 1))
     '0.29'
     """
-    scale, digits = (100, 1) if describe(key).percent else (1, 2)
+    scale, usual = (100, 1) if describe(key).percent else (1, 2)
+    digits = usual if digits is None else digits
     spread = "" if np.isnan(summary.std) else f" ± {scale * summary.std:.{digits}f}"
     return f"{scale * summary.mean:.{digits}f}{spread}"

@@ -32,6 +32,8 @@ SCORES = {
     "excess_aurc": Score("Excess AURC", lower_is_better=True, percent=True),
     "augrc": Score("AUGRC", lower_is_better=True, percent=True),
     "joint_nll": Score("Joint NLL", lower_is_better=True, percent=False),
+    "kl": Score("KL to the truth", lower_is_better=True, percent=False),
+    "risk_correlation": Score("Rank correlation with the Bayes risk", lower_is_better=False, percent=False),
 }
 
 ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}

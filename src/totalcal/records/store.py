@@ -10,9 +10,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from totalcal.errors import InputError
+from totalcal.records.lines import append_line
 from totalcal.records.scoreboard import is_score
 
 Record = Mapping[str, Any]
@@ -25,20 +26,16 @@ def append(path: str | os.PathLike[str], record: Record) -> None:
     """Add a record to a file, which is made if need be; safe for several processes at once."""
     from filelock import FileLock
 
-    line = encode(record)
+    line = finite(record)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(target.with_name(target.name + ".lock")), target.open("ab+") as file:
-        if _ends_torn(file):
-            file.write(b"\n")  # a writer was killed inside of a line: that line stays lost, ours does not
-        file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    with FileLock(target.with_name(target.name + ".lock")):
+        append_line(target, line)
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The records of a file in order. A line torn by a killed writer is left out, a bad one is an error."""
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     records = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and (record := _decode(line, f"{path}, line {number}")):
@@ -51,17 +48,16 @@ def latest(records: Iterable[Record], identity: tuple[str, ...] = IDENTITY) -> l
     return list({tuple(record[key] for key in identity): record for record in records}.values())
 
 
-def encode(record: Record) -> str:
-    """One line of JSON, keys in their order.
+def finite(record: Record) -> dict[str, Any]:
+    """A record as it is written, with None where a number is not finite.
 
-    >>> encode({"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 1, "nll": math.inf})
-    '{"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 1, "nll": null}'
+    >>> finite({"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 1, "nll": math.inf})
+    {'task': 'iris', 'preset': 'paper', 'model': 'etp', 'seed': 0, 'epochs': 1, 'nll': None}
     """
     missing = [key for key in REQUIRED if key not in record]
     if missing:
         raise InputError(f"a record needs {', '.join(REQUIRED)}, but {', '.join(missing)} is missing.")
-    finite = {key: value if _is_finite(value) else None for key, value in record.items()}
-    return json.dumps(finite, allow_nan=False)
+    return {key: value if _is_finite(value) else None for key, value in record.items()}
 
 
 def _decode(line: str, where: str) -> dict[str, Any] | None:
@@ -78,10 +74,3 @@ def _decode(line: str, where: str) -> dict[str, Any] | None:
 
 def _is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def _ends_torn(file: BinaryIO) -> bool:
-    if file.seek(0, os.SEEK_END) == 0:
-        return False
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) != b"\n"

@@ -1,0 +1,106 @@
+import json
+import math
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from totalcal.cli import app
+from totalcal.models import MODELS
+from totalcal.rivals import RIVALS
+from totalcal.studies.truth import QUICK, Measurement, Plan, measure_cell, run
+from totalcal.studies.truth_figure import draw_truth
+from totalcal.studies.truth_points import TASKS, training_set
+from totalcal.studies.truth_report import claims, summaries, to_json, to_text
+from totalcal.studies.truth_training import fitted
+
+PLAN = QUICK._replace(seeds=1)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return run(PLAN)
+
+
+def test_every_model_and_rival_is_measured_on_every_training_set(found):
+    assert len(found) == len(PLAN.cells) * (len(MODELS) + len(RIVALS))
+    assert {row.model for row in found} == {*MODELS, *RIVALS}
+
+
+def test_the_terms_exist_where_the_model_has_them(found):
+    rows = {row.model: row for row in found}
+    assert rows["softmax"].reducible == rows["softmax"].irreducible == 0
+    assert rows["edl"].reducible == 0 < rows["edl"].irreducible
+    assert rows["ensemble"].irreducible == 0 < rows["ensemble"].reducible
+    assert rows["etp"].reducible > 0
+    assert rows["etp"].irreducible > 0
+
+
+def test_a_cell_repeats_bit_by_bit(found):
+    again = measure_cell(PLAN, *PLAN.cells[0])
+    assert [repr(row) for row in again] == [repr(row) for row in found[: len(again)]]
+
+
+def test_training_brings_a_net_near_the_truth():
+    data = training_set(TASKS["line"], 400, seed=0)
+    task, inputs = TASKS["line"], torch.linspace(-3, 3, 50)[:, None]
+    found = fitted(data, 2, steps=150, name="softmax", seed=0).predict(inputs).probabilities
+    assert abs(found.numpy() - task.true_probabilities(inputs)).max() < 0.15
+
+
+def test_the_sweep_shares_its_cells_with_the_table():
+    plan = Plan()
+    assert len(plan.cells) == len(set(plan.cells)) == plan.seeds * (3 + len(plan.sweep) - 1)
+
+
+def made_up(model, examples, reducible, irreducible, correlation):
+    blank = Measurement(**dict.fromkeys(Measurement._fields, 0.1))
+    return blank._replace(
+        task="line",
+        model=model,
+        examples=examples,
+        reducible=reducible,
+        irreducible=irreducible,
+        distance_correlation=correlation,
+    )
+
+
+def test_claims_are_judged_from_the_smallest_to_the_largest_training_set():
+    plan = Plan(tasks=("line",), sweep=(10, 100), sweep_task="line", seeds=1)
+    rows = [made_up("good", 10, 0.4, 0.2, 0.0), made_up("good", 100, 0.1, 0.18, 0.7)]
+    rows += [made_up("point", 10, 0.0, 0.0, math.nan), made_up("point", 100, 0.0, 0.0, math.nan)]
+    good, point = claims(rows, plan)
+    assert good.reducible_ratio == pytest.approx(0.25)
+    assert (good.reducible_shrinks, good.irreducible_stays, good.variance_grows) == (True, True, True)
+    assert (point.reducible_shrinks, point.irreducible_stays, point.variance_grows) == (None, None, None)
+
+
+def test_the_table_names_everybody_and_the_ceiling(found):
+    text = to_text(found, PLAN)
+    assert all(text.count(f"│ {name} ") == 2 for name in (*MODELS, *RIVALS))
+    assert "f_true itself reaches ρ = 1.000" in text
+    assert "positive class" in text
+
+
+def test_the_json_holds_every_measurement_and_no_nan(found):
+    loaded = json.loads(to_json(found, PLAN), parse_constant=pytest.fail)
+    assert len(loaded["measurements"]) == len(found)
+    assert loaded["plan"]["seeds"] == 1
+    assert {claim["model"] for claim in loaded["claims"]} == {*MODELS, *RIVALS}
+
+
+def test_summaries_are_over_seeds():
+    rows = [made_up("a", 800, 0.1, 0.1, 0.0)._replace(kl=kl, seed=seed) for seed, kl in enumerate((1.0, 3.0))]
+    assert summaries(rows, "line", 800)["kl"]["a"][:] == (2.0, pytest.approx(math.sqrt(2)), 2)
+
+
+def test_the_figure_is_drawn(found, tmp_path):
+    draw_truth(found, PLAN, tmp_path / "images" / "truth.png")
+    assert (tmp_path / "images" / "truth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_prints_json(monkeypatch, found):
+    monkeypatch.setattr("totalcal.studies.truth.run", lambda plan, jobs: found)
+    done = CliRunner().invoke(app, ["truth", "--quick", "--seeds", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.output)["measurements"]) == len(found)
