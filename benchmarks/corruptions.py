@@ -1,6 +1,6 @@
 """How fast corrupting is, next to the plain way, one image at a time: python benchmarks/corruptions.py
 
-Both sides take turns and the median counts, so that a busy machine slows both alike. One thread.
+All sides take turns and the median counts, so that a busy machine slows them alike. CPU seconds, one thread.
 """
 
 import argparse
@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -16,9 +17,6 @@ import torch
 from numpy.typing import NDArray
 from per_image_corruptions import PerImage
 from PIL import Image
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from skimage import data
 from skimage.util import view_as_windows
 
@@ -30,8 +28,17 @@ TARGETS = dict.fromkeys(CORRUPTIONS, 8.0) | dict.fromkeys(
 )
 TARGETS["pixelate"] = 1.5
 WHOLE_JOB_TARGET = 20.0
+JOB = 10_000 * len(SEVERITIES)  # images of one type in the whole job
 
-Seconds = float
+Work = Callable[[], object]
+
+
+class Times(NamedTuple):
+    """Seconds an image, mean over the severities; nan where a package fails."""
+
+    plain: float
+    batched: float
+    peer: float
 
 
 def photographs(count: int, side: int) -> NDArray[np.uint8]:
@@ -44,14 +51,25 @@ def photographs(count: int, side: int) -> NDArray[np.uint8]:
 
 
 def frost_files(folder: Path, side: int) -> list[Path]:
-    """The drawn textures at the size of the benchmark's photographs."""
+    """The drawn textures at the size of the original's photographs."""
     files = [folder / f"frost{number}.png" for number in range(1, 6)]
     for file, texture in zip(files, drawn(side), strict=True):
         cv2.imwrite(str(file), cv2.resize(texture.numpy()[..., ::-1], (0, 0), fx=5, fy=5))
     return files
 
 
-def seconds(work: Callable[[], object]) -> Seconds:
+def imagecorruptions_or_nothing(type: str, severity: int, images: NDArray[np.uint8]) -> Work | None:
+    """The package imagecorruptions (at ImageNet's strength), if it is installed and can do this type."""
+    try:
+        from imagecorruptions import corrupt as corrupt_one
+
+        corrupt_one(images[0], severity=severity, corruption_name=type)
+    except Exception:  # its release fails in many ways with current NumPy and setuptools
+        return None
+    return lambda: [corrupt_one(image, severity=severity, corruption_name=type) for image in images]
+
+
+def seconds(work: Work) -> float:
     start = process_time()
     work()
     return process_time() - start
@@ -59,64 +77,55 @@ def seconds(work: Callable[[], object]) -> Seconds:
 
 def measure(
     type: str, severity: int, images: NDArray[np.uint8], few: int, rounds: int, plain: PerImage
-) -> tuple[Seconds, Seconds]:
-    """Seconds an image, the plain way (on the first `few`) and batched: medians of interleaved rounds."""
+) -> Times:
+    """Medians of interleaved rounds; one image at a time only on the first `few`."""
     parameters = CORRUPTIONS[type].severities[severity - 1]
     pictures = [Image.fromarray(image) for image in images[:few]]
+    peer = imagecorruptions_or_nothing(type, severity, images[:few])
     corrupt(images[:1], type, severity)  # builds the tables that all blocks share
-    pairs = [
+    rows = [
         (
             seconds(lambda: [plain.apply(type, picture, parameters) for picture in pictures]) / few,
             seconds(lambda: corrupt(images, type, severity)) / len(images),
+            seconds(peer) / few if peer else float("nan"),
         )
         for _ in range(rounds)
     ]
-    one_by_one, batched = zip(*pairs, strict=True)
-    return median(one_by_one), median(batched)
+    return Times(*map(median, zip(*rows, strict=True)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=1024, help="images a batched round")
-    parser.add_argument("--few", type=int, default=64, help="images a round of the plain way")
+    parser.add_argument("--images", type=int, default=1024, help="images of a batched round")
+    parser.add_argument("--few", type=int, default=64, help="images of a round one at a time")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--types", nargs="+", default=list(CORRUPTIONS), choices=list(CORRUPTIONS))
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    images = photographs(arguments.images, arguments.side)
+    images = photographs(options.images, options.side)
+    print("| images a CPU-second | one by one | batched | ratio | aim | | imagecorruptions |")
+    print("|---|---|---|---|---|---|---|")
     with TemporaryDirectory() as folder:
-        plain = PerImage(0, frost_files(Path(folder), arguments.side))
-        times = {
-            type: np.mean(
-                [
-                    measure(type, severity, images, arguments.few, arguments.rounds, plain)
-                    for severity in SEVERITIES
-                ],
-                axis=0,
-            )
-            for type in track(arguments.types)
-        }
-    report(times)
+        plain = PerImage(0, frost_files(Path(folder), options.side))
+        total = np.zeros(3)
+        for type in options.types:
+            each = [measure(type, s, images, options.few, options.rounds, plain) for s in SEVERITIES]
+            times = Times(*np.mean(each, axis=0))
+            print(line(type, times, TARGETS[type]), flush=True)
+            total += times
+    print(line("**all of them**", Times(*total), WHOLE_JOB_TARGET))
+    print(f"\n10,000 images × {len(options.types)} × 5, from these rates: ", end="")
+    print(f"{total[0] * JOB:,.0f} CPU-seconds one by one, {total[1] * JOB:,.0f} batched.")
 
 
-def report(times: dict[str, NDArray[np.float64]]) -> None:
-    table = Table(
-        "corruption", "one by one / s", "batched / s", "ratio", "target", "", title="images a CPU-second"
-    )
-    for type, (one_by_one, batched) in times.items():
-        table.add_row(type, *row(one_by_one, batched, TARGETS[type]))
-    one_by_one, batched = np.sum(list(times.values()), axis=0)
-    table.add_section()
-    table.add_row("all of them", *row(one_by_one, batched, WHOLE_JOB_TARGET))
-    Console().print(table)
-
-
-def row(one_by_one: Seconds, batched: Seconds, target: float) -> tuple[str, ...]:
-    ratio = one_by_one / batched
-    verdict = "met" if ratio >= target else "missed"
-    return f"{1 / one_by_one:,.0f}", f"{1 / batched:,.0f}", f"{ratio:.1f}", f"{target:g}", verdict
+def line(name: str, times: Times, target: float) -> str:
+    ratio = times.plain / times.batched
+    verdict = "met" if ratio >= target else "MISSED"
+    peer = "–" if np.isnan(times.peer) else f"{1 / times.peer:,.0f}"
+    rates = f"{1 / times.plain:,.0f} | {1 / times.batched:,.0f} | {ratio:.1f}"
+    return f"| {name} | {rates} | {target:g} | {verdict} | {peer} |"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def _smooth(images: Tensor, sigma: float) -> Tensor:
     down, across = _gaussian_change(images.shape[1], sigma)
     x = images.flatten(2).float()  # [batch, side, side · 3]
     sideways = x @ across.to(x)
-    change = (down.to(x) @ (x + sideways)).add_(sideways)
+    change = sideways.baddbmm_(down.to(x).expand(len(x), -1, -1), x + sideways)
     slack = _ROUNDING * float(down.abs().max())
     return x.add_(change.add_(slack).floor_()).to(torch.uint8).view_as(images)
 

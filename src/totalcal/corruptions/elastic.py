@@ -20,7 +20,7 @@ def elastic_transform(
         fields = linear.smooth(
             draws.uniform(2, side, side, low=-1, high=1), smoothness * side, linear.reflect, 3.0
         )
-        planes = _knead(planes, length * fields)
+        planes = _knead(planes, fields, length)
     return from_planes(planes)
 
 
@@ -31,13 +31,15 @@ def _pull(planes: Tensor, moves: Tensor) -> Tensor:
     pins = middle + arm * moves.new_tensor([[1, 1], [1, -1], [-1, -1]])
     old, new = (2 * places.double() / (side - 1) - 1 for places in (pins.expand_as(moves), pins + moves))
     back = torch.linalg.solve(torch.cat([new, torch.ones_like(new[..., :1])], -1), old)  # [batch, 3, 2]
-    grid = affine_grid(back.mT.float(), list(planes.shape), align_corners=True)
+    per_x, per_y, shift = back.float().split(1, 1)  # [batch, 1, (x, y)]
+    steps = torch.linspace(-1, 1, side, device=planes.device).unsqueeze(1)
+    grid = (steps * per_y).unsqueeze(2) + (steps * per_x + shift).unsqueeze(1)  # [batch, side, side, (x, y)]
     return grid_sample(planes, grid, padding_mode="reflection", align_corners=True)
 
 
-def _knead(planes: Tensor, fields: Tensor) -> Tensor:
-    """Pixel (row, column) from (row + dy, column + dx), `fields` (dx, dy) in sides; borders reflected."""
+def _knead(planes: Tensor, fields: Tensor, length: float) -> Tensor:
+    """Pixel (row, column) from (row + dy, column + dx), `fields` being (dx, dy) / `length`."""
     one = torch.eye(2, 3, device=planes.device).unsqueeze(0)
     places = affine_grid(one, [1, 1, *planes.shape[2:]], align_corners=False)  # from −1 to 1: two a side
-    grid = torch.add(places, fields.permute(0, 2, 3, 1), alpha=2)
+    grid = torch.add(places, fields.permute(0, 2, 3, 1), alpha=2 * length)
     return grid_sample(planes, grid, padding_mode="reflection", align_corners=False)

@@ -14,8 +14,10 @@ _LIGHTEST: Final = 1e-9  # a lighter tap moves no result by a 16-bit step
 _HALF_STEP: Final = (
     0.5 / 257
 )  # results are rounded to 16 bits, then cut to 8: ⌊⌊257 v + ½⌋ / 257⌋ = ⌊v + ½/257⌋
+_DOUBT: Final = 2e-4  # levels; more than float32 can be wrong by, less than half a 16-bit step
 
-Offsets = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def directional_blur(images: Tensor, angles: Tensor, radius: float, sigma: float) -> Tensor:
@@ -23,61 +25,74 @@ def directional_blur(images: Tensor, angles: Tensor, radius: float, sigma: float
 
     `images` are bytes [batch, side, side, channels] with edges repeated, `angles` degrees. Images sorted by
     angle share the offsets of a tap in runs, so a tap is a few shifted windows instead of a gather.
-    In float64, as the result is cut off.
     """
-    batch, side, _, channels = images.shape
-    weights = _weights(radius, sigma)
     order = angles.argsort().cpu()
+    sorted_images, weights = images[order], _weights(radius, sigma)
     offsets = _offsets(angles[order], len(weights))
-    padded, up, left = _repeat_edges(images[order], offsets)
-    blurred = padded.new_zeros(batch, side, side * channels)
-    for weight, of_tap in zip(weights, offsets, strict=True):
-        for run, down, right in _runs(of_tap):
-            shifted = _window(padded, run, up + down, (left + right) * channels, (side, side * channels))
-            blurred[run].add_(shifted, alpha=weight)
-    return blurred.add_(_HALF_STEP).to(torch.uint8).view_as(images)[order.argsort()]
+    blurred = _sum_of_shifts(sorted_images, offsets, weights).add_(_HALF_STEP)
+    _settle(blurred, sorted_images, offsets, weights)
+    return blurred.to(torch.uint8)[order.argsort()]
 
 
-def _weights(radius: float, sigma: float) -> list[float]:
+def _weights(radius: float, sigma: float) -> Floats:
     taps = np.arange(2 * ceil(radius) + 1)
     weights = np.exp(-0.5 * (taps / sigma) ** 2)
     weights /= weights.sum()
-    return [float(weight) for weight in weights if weight > _LIGHTEST]
+    return weights[weights > _LIGHTEST]
 
 
-def _offsets(angles: Tensor, taps: int) -> Offsets:
+def _offsets(angles: Tensor, taps: int) -> Integers:
     """Rows down and columns right, [taps, batch, 2]."""
     radians = np.deg2rad(angles.double().numpy())
     directions = np.stack([np.sin(radians), np.cos(radians)], -1)
-    offsets: Offsets = np.ceil(np.arange(taps)[:, None, None] * directions - 0.5).astype(np.int64)
+    offsets: Integers = np.ceil(np.arange(taps)[:, None, None] * directions - 0.5).astype(np.int64)
     return offsets
 
 
-def _repeat_edges(images: Tensor, offsets: Offsets) -> tuple[Tensor, int, int]:
-    """Float64 [batch, taller, wider · channels] with room for all offsets; how much above, how much left."""
+def _sum_of_shifts(images: Tensor, offsets: Integers, weights: Floats) -> Tensor:
+    padded, corner = _repeat_edges(images, offsets)
+    image, row, column, _ = padded.stride()
+    size = (images.shape[1], images.shape[2] * images.shape[3])
+    blurred = padded.new_zeros(len(images), *size)
+    for weight, places in zip(weights.tolist(), (offsets + corner) @ [row, column], strict=True):
+        for first, last in _runs(places):
+            start = first * image + int(places[first])
+            shifted = padded.as_strided((last - first, *size), (image, row, 1), start)
+            blurred[first:last].add_(shifted, alpha=weight)
+    return blurred.view(images.shape)
+
+
+def _repeat_edges(images: Tensor, offsets: Integers) -> tuple[Tensor, Integers]:
+    """Images in float32 with room for all offsets, and where in it their corner lies."""
     batch, side, _, channels = images.shape
-    up, left = np.maximum(-offsets.min((0, 1)), 0).tolist()
-    down, right = np.maximum(offsets.max((0, 1)), 0).tolist()
-    padded = images.new_empty(batch, up + side + down, left + side + right, channels, dtype=torch.float64)
+    up, left = corner = np.maximum(-offsets.min((0, 1)), 0)
+    down, right = np.maximum(offsets.max((0, 1)), 0)
+    padded = images.new_empty(batch, up + side + down, left + side + right, channels, dtype=torch.float32)
     middle = padded[:, up : up + side]
     middle[:, :, left : left + side] = images
     middle[:, :, :left] = images[:, :, :1]
     middle[:, :, left + side :] = images[:, :, -1:]
     padded[:, :up] = middle[:, :1]
     padded[:, up + side :] = middle[:, -1:]
-    return padded.flatten(2), up, left
+    return padded, corner
 
 
-def _window(padded: Tensor, run: slice, row: int, column: int, size: tuple[int, int]) -> Tensor:
-    """padded[run, row : row + size[0], column : column + size[1]]; three slicings cost more than adding."""
-    image, line, one = padded.stride()
-    start = run.start * image + row * line + column * one
-    return padded.as_strided((run.stop - run.start, *size), (image, line, one), start)
+def _runs(values: Integers) -> Iterator[tuple[int, int]]:
+    """First and last + 1 of neighbours that are equal.
+
+    >>> list(_runs(np.array([3, 3, 5])))
+    [(0, 2), (2, 3)]
+    """
+    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+    return pairwise([0, *changes.tolist(), len(values)])
 
 
-def _runs(offsets: Offsets) -> Iterator[tuple[slice, int, int]]:
-    """Neighbours with the same offset: which images, and their offset."""
-    changes = np.flatnonzero((offsets[1:] != offsets[:-1]).any(1)) + 1
-    for first, last in pairwise([0, *changes.tolist(), len(offsets)]):
-        down, right = offsets[first].tolist()
-        yield slice(first, last), down, right
+def _settle(blurred: Tensor, images: Tensor, offsets: Integers, weights: Floats) -> None:
+    """In place: where float32 leaves the side of a whole level in doubt, let float64 decide."""
+    doubtful = (blurred + _DOUBT).frac_() < 2 * _DOUBT
+    image, row, column, channel = places = doubtful.nonzero(as_tuple=True)
+    last = images.shape[1] - 1
+    down, right = torch.from_numpy(offsets).to(images.device)[:, image].unbind(-1)  # [taps, doubtful values]
+    taps = images[image, (row + down).clamp_(0, last), (column + right).clamp_(0, last), channel]
+    exact = torch.from_numpy(weights).to(images.device) @ taps.double()
+    blurred[places] = (exact + _HALF_STEP).floor_().float()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import threshold as threshold_below
 
 from totalcal.corruptions import linear, textures
 from totalcal.corruptions.draws import Draws
@@ -66,21 +67,27 @@ def snow(
 ) -> Tensor:
     """Bleach the image, then add flakes that fall, and the same flakes upside down.
 
-    Bit by bit as the original: flakes in float64, the image in float32, their sum in float64.
+    Bit by bit as the original: the image in float32, cut off in float64. The flakes are whole levels.
     """
     side = images.shape[1]
     flakes = draws.normal(1, side, side, mean=mean, sd=sd).double()
     magnify = linear.zoom(side, *linear.zoom_geometry(side, zoom)).unsqueeze(0)
-    flakes = linear.apply(flakes, magnify, magnify)
-    flakes = truncate(torch.where(flakes < threshold, 0, flakes).mul_(255)).view(-1, side, side, 1)
+    flakes = threshold_below(linear.apply(flakes, magnify, magnify), threshold, 0).clamp_(max=1)
+    flakes = flakes.mul_(255).to(torch.uint8).view(-1, side, side, 1)
     fallen = directional_blur(flakes, draws.uniform(low=-135, high=-45).cpu(), radius, sigma)
-    falling = fallen.view(-1, 1, side, side).double().div_(255)
-    snowy = (_bleach(to_planes(images).div_(255), kept) + falling).add_(falling.flip(2, 3))
-    return from_planes(snowy.mul_(255))
+    falling = fallen.view(-1, 1, side, side)
+    bleached = _bleach(to_planes(images).div_(255), kept).clamp_(max=1).double()
+    snowy = _add(bleached.mul_(255).to(torch.uint8), _add(falling, falling.flip(2, 3)))
+    return snowy.permute(0, 2, 3, 1).contiguous()
+
+
+def _add(levels: Tensor, light: Tensor) -> Tensor:
+    """min(a + b, 255) without leaving bytes."""
+    return levels + torch.minimum(255 - levels, light)
 
 
 def _bleach(x: Tensor, kept: float) -> Tensor:
     """kept · x + (1 − kept) · max(x, 1.5 g + ½), g the luma."""
     red, green, blue = x.split(1, 1)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
-    return kept * x + torch.maximum(x, luma.mul_(1.5).add_(0.5)).mul_(1 - kept)
+    return torch.maximum(x, luma.mul_(1.5).add_(0.5)).mul_(1 - kept).add_(x.mul_(kept))
