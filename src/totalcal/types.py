@@ -79,7 +79,7 @@ class PointMass:
 
     logits: Tensor
 
-    @property
+    @cached_property
     def mean(self) -> Tensor:
         return self.logits.double().softmax(-1)
 
@@ -117,7 +117,7 @@ class Dirichlet:
         """The belief of a network's output, whatever it gives."""
         return cls(dirichlet.clamp(log_concentration))
 
-    @property
+    @cached_property
     def mean(self) -> Tensor:
         return dirichlet.mean(self.log_concentration)
 

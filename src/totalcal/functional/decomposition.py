@@ -26,8 +26,9 @@ def decompose(means: Tensor, variances: Tensor) -> Decomposition:
 
     reducible = Var_s(m_s), irreducible = E_s[u_s], data = E_s[m_s − m_s² − u_s]
     """
+    spread = means - means.mean(0)  # by hand, since `var` takes five times as long
     return Decomposition(
-        reducible=means.var(0, correction=0),
+        reducible=spread.square().mean(0),
         irreducible=variances.mean(0),
         data=(means * (1 - means) - variances).mean(0).clamp_min(0),  # rounding may leave −10⁻¹⁷
     )

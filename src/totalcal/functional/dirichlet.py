@@ -26,8 +26,10 @@ def mean(log_alpha: Tensor) -> Tensor:
 
 def variance(log_alpha: Tensor) -> Tensor:
     """Var[π] = m (1 − m) / (α₀ + 1), with m the mean."""
-    centre = mean(log_alpha)
-    return centre * (1 - centre) / (_total(log_alpha) + 1)
+    alpha = log_alpha.double().exp()
+    total = alpha.sum(-1, keepdim=True)
+    centre = alpha / total
+    return centre * (1 - centre) / (total + 1)
 
 
 def expected_nll(log_alpha: Tensor, labels: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ def local_linear(
     In the precision of the weights also under autocast: variances are too small for half of it.
     """
     with torch.autocast(inputs.device.type, enabled=False):
-        outputs = _LocalLinear.apply(inputs.to(mean.dtype), mean, log_variance, bias, epsilon, limit)
-    result: Tensor = outputs[0]
+        function = _LocalLinear.apply if torch.is_grad_enabled() else _LocalLinear.forward
+        result: Tensor = function(inputs.to(mean.dtype), mean, log_variance, bias, epsilon, limit)[0]
     return result
 
 

@@ -1,0 +1,66 @@
+"""The throughput of predictions against the plain net's: LeNet5, 28×28, one thread.
+
+    python benchmarks/predictions.py [--rounds 40]
+
+A prediction is 10 draws of weights and memory for 128 images, with probabilities, entropy and the decomposition
+in three terms; the plain net gives a softmax. Both take turns in one process; a ratio is the median over the
+rounds.
+"""
+
+from collections.abc import Callable
+
+import torch
+from interleaved import arguments, measured, ratio, table
+from torch import Tensor
+
+from totalcal import bnn, edl, etp, softmax
+from totalcal.backbones import lenet5
+from totalcal.process import TuringProcess
+
+BATCH, DRAWS = 128, 10
+AIMS = {"etp point": 0.85, "etp": 0.6, "bnn": 0.6}
+
+
+def plain_net(inputs: Tensor) -> Callable[[], object]:
+    net = lenet5(10).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+    @torch.no_grad()
+    def predict() -> Tensor:
+        return net(inputs).softmax(-1)  # type: ignore[no-any-return]
+
+    return predict
+
+
+def full_prediction(model: TuringProcess, inputs: Tensor) -> Callable[[], object]:
+    model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+    def predict() -> tuple[object, ...]:
+        prediction = model.predict(inputs, draws=DRAWS)
+        return prediction.probabilities, prediction.entropy, prediction.decompose()
+
+    return predict
+
+
+def main() -> None:
+    options = arguments(__doc__, rounds=40)
+    inputs = torch.randn(BATCH, 1, 28, 28).to(memory_format=torch.channels_last)
+    models = {
+        "softmax": softmax(lenet5(10), 10),
+        "edl": edl(lenet5(10), 10),
+        "etp point": etp(lenet5(10), 10, layers="none"),
+        "bnn": bnn(lenet5(10), 10),
+        "etp": etp(lenet5(10), 10),
+    }
+    candidates = {"net": plain_net(inputs)}
+    candidates |= {name: full_prediction(model, inputs) for name, model in models.items()}
+    times = measured(candidates, options.rounds)
+    print(table(times, baseline="net"))
+    for name, aim in AIMS.items():
+        reached = ratio(times, "net", name)[0]
+        print(
+            f"\nthroughput of {name} / net: {reached:.3f}, aim ≥ {aim}: {'met' if reached >= aim else 'MISSED'}"
+        )
+
+
+if __name__ == "__main__":
+    main()
