@@ -1,11 +1,13 @@
 """Run folders made by hand: what the grid leaves behind, with numbers that no training made."""
 
 import hashlib
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,15 @@ from totalcal.records.folders import RunFolder
 from totalcal.records.lines import append_line
 from totalcal.report import write_report
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
 CLASSES = ("zero", "one", "two", "three")
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+)  # fmt: skip
 
 
 def kept(seed: int, memory: bool = False, ood: tuple[str, ...] = ("letters", "noise")) -> dict[str, Any]:
@@ -134,3 +144,49 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(runs: Path) -> Path:
     """The page about `runs`."""
     return write_report(runs, runs.parent / "report.html")
+
+
+def missing(reason: str) -> None:
+    """Skip, unless whoever runs the tests insists on a browser."""
+    if os.environ.get("TOTALCAL_REQUIRE_BROWSER"):
+        pytest.fail(f"TOTALCAL_REQUIRE_BROWSER is set, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        missing("there is no chromium on the path: apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed: pip install playwright")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: "Browser") -> Iterator[Callable[[Path], "Page"]]:
+    """Opens a file; whatever the browser complains of fails the test."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+
+    def opened(file: Path) -> "Page":
+        page.goto(file.as_uri())
+        return page
+
+    yield opened
+    page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def page(open_page: Callable[[Path], "Page"], report: Path) -> "Page":
+    """The report about `runs`."""
+    return open_page(report)

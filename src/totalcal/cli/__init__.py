@@ -2,7 +2,7 @@
 
 import sys
 
-from totalcal.cli import corrupt, data, doctor, grid, report, score, status, table, toy, truth  # noqa: F401
+from totalcal.cli import corrupt, data, demo, doctor, grid, report, score, status, table, toy, truth  # noqa: F401
 from totalcal.cli.app import app
 from totalcal.cli.manners import run
 

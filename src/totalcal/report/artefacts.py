@@ -63,9 +63,9 @@ class Memory:
     """The cells, how classes share attention over them, the training examples that attend to each most."""
 
     cells: Array  # [R, K]
-    attention: Array  # [K, R]
-    inputs: Array  # [R, 3, …]
-    labels: Array  # [R, 3]
+    attention: Array  # [K, R]; NaN for a class that was not seen
+    inputs: Array | None = None  # [R, examples, …]
+    labels: Array | None = None  # [R, examples]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def load(path: Path) -> Artefacts:
 def _part(arrays: Mapping[str, Array], name: str, kind: Callable[..., Part]) -> Part | None:
     """The fields of a part from the keys `name/field`; None where there are none."""
     found = _beneath(arrays, f"{name}/")
-    wanted = inspect.signature(kind).parameters
+    wanted = inspect.signature(kind).parameters.keys() & found.keys()
     return kind(**{field: found[field] for field in wanted}) if found else None
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from totalcal.report.figures.legends import legend_above
 from totalcal.report.palette import TERMS
 
 if TYPE_CHECKING:
@@ -23,4 +24,4 @@ def draw(axes: "Axes", terms: Mapping[str, np.ndarray], limit: float) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0, limit), xlabel="variance, summed over classes")
-    axes.legend(ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, columnspacing=1)
+    legend_above(axes)

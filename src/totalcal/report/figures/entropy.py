@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from totalcal.report.artefacts import Entropies, Roc
+from totalcal.report.figures.legends import legend_above
 from totalcal.report.palette import FOREIGN, IN_DOMAIN, INK, line
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def draw_histograms(axes: "Axes", histograms: Entropies) -> None:
     for (name, counts), color, dashes in zip(histograms.foreign.items(), FOREIGN, _DASHES, strict=False):
         axes.stairs(_share(counts), edges, color=color, linestyle=dashes, linewidth=1.5, label=name)
     axes.set(xlim=(edges[0], edges[-1]), xlabel="entropy (nats)", ylabel="share of inputs")
-    axes.legend()
+    legend_above(axes)
 
 
 def draw_rocs(axes: "Axes", rocs: Mapping[str, Roc]) -> None:
@@ -36,7 +37,7 @@ def draw_rocs(axes: "Axes", rocs: Mapping[str, Roc]) -> None:
     axes.set(
         xlim=(-0.01, 1), ylim=(0, 1.01), xlabel="own inputs taken for foreign", ylabel="foreign inputs found"
     )
-    axes.legend(loc="lower right", ncols=2)
+    legend_above(axes)
 
 
 def _share(counts: np.ndarray) -> np.ndarray:

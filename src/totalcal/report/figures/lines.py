@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from totalcal.report.artefacts import RiskCoverage
+from totalcal.report.figures.legends import legend_above
 from totalcal.report.palette import line
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def draw_risk_coverage(axes: "Axes", curves: Mapping[str, RiskCoverage]) -> None
     axes.set(xlim=(0, 1), xlabel="share of the inputs answered, surest first", ylabel="error among them")
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(_percent())
-    axes.legend(ncols=2)
+    legend_above(axes)
 
 
 def draw_severities(axes: "Axes", values: Mapping[str, Sequence[float]], score: str) -> None:
@@ -36,7 +37,7 @@ def draw_severities(axes: "Axes", values: Mapping[str, Sequence[float]], score: 
     axes.set_xticks(range(max(map(len, values.values()))))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(_percent())
-    axes.legend(ncols=2)
+    legend_above(axes)
 
 
 def _percent() -> "Formatter":

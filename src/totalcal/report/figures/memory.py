@@ -17,7 +17,7 @@ def draw_cells(axes: "Axes", cells: np.ndarray, classes: Sequence[str]) -> None:
 
 def draw_attention(axes: "Axes", attention: np.ndarray, classes: Sequence[str]) -> None:
     """How the inputs of each class share their attention over the cells; a row sums to one."""
-    _heat_map(axes, attention, classes, "cividis", (0.0, float(attention.max())), "share of attention")
+    _heat_map(axes, attention, classes, "cividis", (0.0, float(np.nanmax(attention))), "share of attention")
 
 
 def _heat_map(

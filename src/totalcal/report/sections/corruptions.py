@@ -41,7 +41,7 @@ def _plot(board: Board, key: str) -> Plot:
         title,
         f"{title} from clean inputs to the highest severity: {words}.",
         partial(lines.draw_severities, values=curves, score=title),
-        size=(4.6, 3.2),
+        size=(4.2, 3.6),
     )
 
 

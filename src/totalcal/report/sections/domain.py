@@ -45,7 +45,7 @@ def _roc_plot(board: Board, member: str) -> Plot:
         f"told from {member}",
         f"Share of {member} found at {_ALARMS:.0%} false alarms: {words}.",
         partial(entropy.draw_rocs, rocs=rocs),
-        size=(4.2, 3.2),
+        size=(4.2, 3.8),
     )
 
 

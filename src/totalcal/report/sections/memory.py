@@ -46,15 +46,13 @@ def _blocks(board: Board, model: str, kept: Artefacts, memory: Memory) -> list[B
         partial(figures.draw_attention, attention=memory.attention, classes=kept.classes),
         size=(4.6, height),
     )
-    caption = (
-        "Left: what each cell says about each class. Right: the mean attention of the test inputs of a class."
-    )
+    caption = "What each cell says about each class, and how the training inputs of a class read it."
     plots = Plots(f"memory-{model}", caption, [cells, attention])
     return [plots, *_gallery(memory, kept.classes)]
 
 
 def _gallery(memory: Memory, classes: tuple[str, ...]) -> list[Block]:
-    if not is_picture(memory.inputs[0, 0]):
+    if memory.inputs is None or memory.labels is None or not is_picture(memory.inputs[0, 0]):
         return []
     pictures = [
         Picture(
@@ -84,7 +82,7 @@ def _strongest(memory: Memory, classes: tuple[str, ...]) -> str:
 
 
 def _readers(memory: Memory, classes: tuple[str, ...]) -> str:
-    read = memory.attention.argmax(1)
+    read = np.nan_to_num(memory.attention).argmax(1)
     return (
         "Most read: "
         + ", ".join(f"{name} cell {cell}" for name, cell in zip(classes, read, strict=True))

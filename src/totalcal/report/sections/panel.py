@@ -11,14 +11,21 @@ def panel_section(board: Board) -> Section | None:
     members = _members(board)
     if not members:
         return None
-    keys = [*(f"auroc/{member}" for member in members), *_summaries(board, members)]
+    keys = [
+        *(f"auroc/{member}" for member in members),
+        *_summaries(board, members),
+        *measured(board, tuple(f"fpr95/{member}" for member in members)),
+    ]
     best = {key: bold(key, _found(board, key)) for key in keys}
     rows = [
         [Cell(model), *(score_cell(key, scores.get(key), model in best[key]) for key in keys)]
         for model, scores in board.scores.items()
     ]
     columns = ["model", *(_heading(key) for key in keys)]
-    caption = f"AUROC in %, out-of-domain is positive. {seeds_in_words(board)} {_worst(board, members)}"
+    caption = (
+        "AUROC in %, higher is better; false alarms in %, lower is better. "
+        f"{seeds_in_words(board)} {_worst(board, members)}"
+    )
     return Section(
         "panel",
         "Foreign inputs, set by set",
@@ -41,7 +48,9 @@ def _found(board: Board, key: str) -> dict[str, Summary]:
 
 
 def _heading(key: str) -> str:
-    return {"auroc_mean": "mean", "auroc_worst": "worst"}.get(key, key.partition("/")[2])
+    """The members by name; what is rarer says what it is."""
+    score, _, member = key.partition("/")
+    return {"auroc": member, "fpr95": f"{member}: false alarms at 95 % found ↓"}.get(score, score[6:])
 
 
 def _worst(board: Board, members: list[str]) -> str:

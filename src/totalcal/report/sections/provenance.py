@@ -30,15 +30,26 @@ def provenance_section(board: Board) -> Section:
 
 
 def _commands(board: Board) -> str:
-    models = ",".join(dict.fromkeys(run.folder.config["model"] for run in board.runs))
-    asked = f"--preset {board.preset} --models {models} --seeds {len(board.seeds)}"
-    return "\n".join(
-        (
-            f"totalcal run {board.task} {asked} --out runs",
-            "totalcal table runs",
-            "totalcal report runs -o report.html",
-        )
-    )
+    """One command for each way in which settings differ from the preset."""
+    alike: dict[str, list[Run]] = {}
+    for run in board.runs:
+        alike.setdefault(_options(board, run), []).append(run)
+    made = [
+        f"totalcal run {board.task} --models {_models(runs)} --seeds {len(board.seeds)}{options} --out runs"
+        for options, runs in alike.items()
+    ]
+    return "\n".join([*made, "totalcal table runs", "totalcal report runs -o report.html"])
+
+
+def _options(board: Board, run: Run) -> str:
+    preset = " --authors-settings" if board.preset == "authors" else f" --preset {board.preset}"
+    settings = run.folder.config.get("settings", {})
+    chosen = {key: value for key, value in settings.items() if key != "members"}  # of an ensemble: the seeds
+    return preset + "".join(f" --set {key}={_as_text(value)}" for key, value in chosen.items())
+
+
+def _models(runs: Iterable[Run]) -> str:
+    return ",".join(dict.fromkeys(run.folder.config["model"] for run in runs))
 
 
 def _runs(board: Board) -> Table:

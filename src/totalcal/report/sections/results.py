@@ -6,30 +6,30 @@ from totalcal.report.blocks import Cell, Section, Table
 from totalcal.report.collect import Board
 from totalcal.report.score_cells import heading, measured, score_cell, seeds_in_words
 
-_KEYS = (
-    "error",
-    "nll",
-    "ece",
-    "ece_100",
-    "auroc",
-    "brier",
-    "ece_debiased",
-    "ece_smooth",
-    "ece_classwise",
-    "aurc",
-)
+_MAIN = ("error", "nll", "ece", "ece_100", "auroc")
+_MORE = (
+    "brier", "joint_nll", "ece_debiased", "ece_smooth", "ece_classwise", "aurc", "excess_aurc", "augrc",
+)  # fmt: skip
 
 
 def results_section(board: Board) -> Section:
     """Mean ± standard deviation of every score, bold by the paper's rule."""
-    keys = measured(board, _KEYS)
+    tables = [
+        _table(board, "results", _caption(board), measured(board, _MAIN)),
+        _table(board, "more-results", "More scores", measured(board, _MORE), folded=True),
+    ]
+    return Section(
+        "results",
+        "All scores",
+        "Bold lies within three standard deviations of the best: the rule behind the paper's Table 2.",
+        [table for table in tables if len(table.columns) > 1],
+    )
+
+
+def _table(board: Board, name: str, caption: str, keys: list[str], folded: bool = False) -> Table:
     columns = [_column(board, key) for key in keys]
     rows = [[Cell(model), *(column[model] for column in columns)] for model in board.models]
-    lead = (
-        "Bold is what lies within three standard deviations of the best, the rule behind the paper's Table 2."
-    )
-    table = Table("results", _caption(board), ["model", *map(heading, keys)], rows)
-    return Section("results", "All scores", lead, [table])
+    return Table(name, caption, ["model", *map(heading, keys)], rows, folded)
 
 
 def _column(board: Board, key: str) -> dict[str, Cell]:

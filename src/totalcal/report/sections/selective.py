@@ -28,7 +28,7 @@ def selective_section(board: Board) -> Section | None:
         "Risk and coverage",
         f"Error on the {_SURE:.0%} of the inputs that a model is surest of: {words}.",
         partial(lines.draw_risk_coverage, curves=curves),
-        size=(6.4, 3.4),
+        size=(4.8, 3.8),
     )
     return Section(
         "selective",

@@ -30,11 +30,8 @@ def verdict_table(board: Board) -> Table:
     unbeaten = winners(board.scores, aspects)
     rows = [
         [
-            Cell(model),
-            *(
-                _cell(key, scores.get(key), model in unbeaten[aspect], has_learned(scores))
-                for aspect, key in aspects.items()
-            ),
+            Cell(model, note="" if has_learned(scores) else "has learned nothing"),
+            *(_cell(key, scores.get(key), model in unbeaten[aspect]) for aspect, key in aspects.items()),
         ]
         for model, scores in board.scores.items()
     ]
@@ -51,8 +48,7 @@ def _aspects(board: Board) -> dict[str, str]:
     return {aspect: key for aspect, key in ASPECTS.items() if key in keys}
 
 
-def _cell(key: str, summary: Summary | None, unbeaten: bool, learned: bool) -> Cell:
+def _cell(key: str, summary: Summary | None, unbeaten: bool) -> Cell:
     if summary is None:
         return NOTHING
-    note = "" if learned else "has learned nothing"
-    return Cell(f"{UNBEATEN if unbeaten else BEATEN} {show(key, summary)}", summary.mean, note, unbeaten)
+    return Cell(f"{UNBEATEN if unbeaten else BEATEN} {show(key, summary)}", summary.mean, bold=unbeaten)

@@ -1,0 +1,22 @@
+"""The section that docs/report.md shows how to write."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from totalcal.report.blocks import Cell, Section, Table
+from totalcal.report.collect import Board, boards
+
+PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+
+
+def test_the_section_of_the_page_works(runs: Path) -> None:
+    if not PAGE.exists():
+        pytest.skip("the documentation is not beside the tests")
+    (code,) = re.findall("```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names = {"Board": Board, "Cell": Cell, "Section": Section, "Table": Table}
+    exec(code, names)
+    (board,) = boards(runs)
+    (table,) = names["epochs_section"](board).blocks
+    assert [[cell.text for cell in row] for row in table.rows] == [["softmax", "2"]] * 2 + [["etp", "2"]] * 2
