@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sklearn.dummy import DummyClassifier
 from torch import nn
 
 from totalcal import models, scores
@@ -153,3 +154,11 @@ def test_a_test_set_without_labels_or_without_rows_is_refused():
         scores.evaluate(predictor, torch.zeros(3, 2))
     with pytest.raises(InputError, match="empty"):
         scores.evaluate(predictor, [])
+
+
+@pytest.mark.parametrize(
+    "stranger", [nn.Linear(2, 3), DummyClassifier().fit([[0], [1]], [0, 1])], ids=["net", "sklearn"]
+)
+def test_what_is_no_predictor_is_told_how_to_become_one(stranger):
+    with pytest.raises(InputError, match=r"from_sklearn\(classifier\)"):
+        scores.evaluate(stranger, (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
