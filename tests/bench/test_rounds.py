@@ -32,6 +32,12 @@ def test_one_that_always_kills_its_worker_is_given_up_alone(stand_in):
     assert jobs[1].folder.failures[0]["error"].startswith("WorkerDiedError")
 
 
+def test_dask_outlives_a_killed_worker(stand_in):
+    pytest.importorskip("distributed")
+    jobs = [stand_in("a"), stand_in("b", "kills once"), stand_in("c")]
+    assert _run(jobs, "dask") == [State.DONE] * 3
+
+
 def test_a_run_that_another_process_holds_is_waited_for(stand_in):
     job = stand_in("a")
     submitted = []

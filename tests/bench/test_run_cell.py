@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from totalcal.bench.grid import Jobs
+from totalcal.bench.grid import cell_jobs
 from totalcal.bench.planning import Grid, models_named
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import read
@@ -16,7 +16,7 @@ RESULTS = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """One seed of every model and rival: model → folder."""
-    jobs = Jobs.planned(Grid("digits", "laptop", TINY).cells(EVERYTHING, 1), tmp_path_factory.mktemp("runs"))
+    jobs = cell_jobs(Grid("digits", "laptop", TINY).cells(EVERYTHING, 1), tmp_path_factory.mktemp("runs"))
     jobs.run("sequential")
     assert [folder.failures for folder in jobs.folders() if not folder.is_done] == []
     return {folder.config["model"]: folder for folder in jobs.folders()}
@@ -96,7 +96,7 @@ def test_the_memory_is_shown_cell_by_cell(runs):
 
 def test_running_again_skips_what_is_done_and_repeats_what_is_not_bit_for_bit(runs, tmp_path):
     cells = Grid("digits", "laptop", TINY).cells(["softmax", "etp"], 1)
-    jobs = Jobs.planned(cells, tmp_path)
+    jobs = cell_jobs(cells, tmp_path)
     jobs.run("sequential")
     jobs.run("sequential")
     for folder in jobs.folders():
@@ -112,6 +112,6 @@ def test_a_run_stopped_while_judging_leaves_one_record(runs, tmp_path):
     folder = RunFolder(tmp_path / cell.name)
     folder.path.mkdir()
     (folder.records_file).write_text('{"task": "digi')
-    jobs = Jobs.planned([cell], tmp_path)
+    jobs = cell_jobs([cell], tmp_path)
     jobs.run("sequential")
     assert folder.records_file.read_bytes() == runs["softmax"].records_file.read_bytes()

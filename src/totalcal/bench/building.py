@@ -42,9 +42,14 @@ def build_process(cell: Cell) -> TuringProcess:
         return model(backbone, classes, **arguments)
 
 
-def load_data(cell: Cell, data_dir: Path | None = None) -> TaskData:
-    """The task's data; what is held out depends on task and seed alone, so that rivals can share nets."""
+def load_data(cell: Cell, data_dir: Path | None = None, panel: tuple[str, ...] | None = None) -> TaskData:
+    """The task's data; what is held out depends on task and seed alone, so that rivals can share nets.
+
+    `panel` takes the place of the cell's own out-of-domain sets.
+    """
     options = dict(cell.sections["data"])
+    if panel is not None:
+        options["panel"] = panel
     if options["scaling"] is not None:
         options["scaling"] = Scaling(**{name: tuple(values) for name, values in options["scaling"].items()})
     if options["panel"] is not None:

@@ -1,13 +1,13 @@
-"""Run a grid of cells, each in its folder, on an engine, until all are done or given up."""
+"""The cells of a grid as jobs, each in the folder that its configuration names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from totalcal.bench.attempt import attempt
 from totalcal.bench.cell import Cell
-from totalcal.bench.engines import engine_named
-from totalcal.bench.rounds import run_rounds
+from totalcal.bench.jobs import Jobs
 from totalcal.records.folders import RunFolder
 
 
@@ -18,6 +18,10 @@ class CellJob:
     cell: Cell
     root: Path
     data_dir: Path | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.cell.config
 
     @property
     def folder(self) -> RunFolder:
@@ -32,30 +36,5 @@ class CellJob:
         run_cell(self.cell, folder, self.data_dir)
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """The cells of a grid with their folders."""
-
-    jobs: Sequence[CellJob]
-
-    @classmethod
-    def planned(cls, cells: Sequence[Cell], root: Path, data_dir: Path | None = None) -> "Jobs":
-        """Every folder is there from the beginning, so that whoever looks sees what is still to come."""
-        jobs = cls([CellJob(cell, root.absolute(), data_dir) for cell in cells])
-        for job in jobs.jobs:
-            job.folder.plan(job.cell.config)
-            if not job.folder.is_done:
-                job.folder.ask()
-        return jobs
-
-    def folders(self) -> list[RunFolder]:
-        return [job.folder for job in self.jobs]
-
-    @property
-    def are_done(self) -> bool:
-        return all(folder.is_done for folder in self.folders())
-
-    def run(self, engine: str = "loky", workers: int = 1) -> None:
-        """Until every cell is done or given up."""
-        with engine_named(engine, workers) as submit:
-            run_rounds(self.jobs, submit)
+def cell_jobs(cells: Sequence[Cell], root: Path, data_dir: Path | None = None) -> Jobs:
+    return Jobs([CellJob(cell, root.absolute(), data_dir) for cell in cells])

@@ -38,17 +38,12 @@ class EpochClock(Callback):
 
 def predictor_of(cell: Cell, folder: RunFolder, data: TaskData) -> Predictor:
     """What the verdict judges; training goes on where it was stopped, or is over at once."""
-    if cell.model in ("temperature", "ensemble"):
-        nets = [trained_process(RunFolder(folder.path.parent / need)) for need in cell.needs]
-        return _of_plain_nets(cell, nets, data)
-    process = train(cell, folder, data)
-    if cell.model == "mc_dropout":
-        return MCDropout(process.backbone, "logits")
-    if cell.sections["judging"]["weights"] == "mean":
-        process.backbone = AtMeans(process.backbone)
-    if process.context_use is ContextUse.REQUIRED:
-        return process.given(draw_context(cell, data))
-    return process
+    return _assembled(cell, _plain_nets(cell, folder) or [train(cell, folder, data)], data)
+
+
+def restored_predictor(cell: Cell, folder: RunFolder, data: TaskData) -> Predictor:
+    """The same from a finished run, without any training."""
+    return _assembled(cell, _plain_nets(cell, folder) or [trained_process(folder)], data)
 
 
 def train(cell: Cell, folder: RunFolder, data: TaskData) -> TuringProcess:
@@ -77,7 +72,22 @@ def trained_process(folder: RunFolder) -> TuringProcess:
     return process.eval()
 
 
-def _of_plain_nets(cell: Cell, nets: Sequence[TuringProcess], data: TaskData) -> Predictor:
-    if cell.model == "ensemble":
-        return Ensemble(nets)
-    return temperature_scaled(nets[0], tuple(data.held_out.whole()))
+def _plain_nets(cell: Cell, folder: RunFolder) -> list[TuringProcess]:
+    """The nets of other cells that a rival is made of."""
+    return [trained_process(RunFolder(folder.path.parent / need)) for need in cell.needs]
+
+
+def _assembled(cell: Cell, nets: Sequence[TuringProcess], data: TaskData) -> Predictor:
+    process = nets[0]
+    match cell.model:
+        case "ensemble":
+            return Ensemble(nets)
+        case "temperature":
+            return temperature_scaled(process, tuple(data.held_out.whole()))
+        case "mc_dropout":
+            return MCDropout(process.backbone, "logits")
+    if cell.sections["judging"]["weights"] == "mean":
+        process.backbone = AtMeans(process.backbone)
+    if process.context_use is ContextUse.REQUIRED:
+        return process.given(draw_context(cell, data))
+    return process

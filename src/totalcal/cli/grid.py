@@ -52,14 +52,17 @@ def run(
     """
     from joblib import cpu_count
 
-    from totalcal.bench.grid import Jobs
+    from totalcal.bench.grid import cell_jobs
     from totalcal.bench.planning import Grid, models_named
 
     grid = Grid(task, "authors" if authors_settings else preset, _overrides(settings or [], epochs))
-    jobs = Jobs.planned(grid.cells(models_named(models), seeds), out, data_dir)
+    jobs = cell_jobs(grid.cells(models_named(models), seeds), out, data_dir)
     try:
         with live_progress(jobs.folders):
             jobs.run(engine.value, workers or cpu_count())
+    except KeyboardInterrupt:
+        typer.echo("Stopped. The same command goes on from here.", err=True)
+        raise
     finally:
         print_progress(look_at(jobs.folders), err=True)
     if not jobs.are_done:
