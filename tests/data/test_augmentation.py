@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 import torch
 
-from totalcal.data.augmentation import crop_and_flip
+from totalcal.data.augmentation import crop_and_flip, find_augmentation
+from totalcal.errors import UnknownNameError
 
 
 def generator(seed=0):
@@ -45,3 +47,10 @@ def test_it_follows_its_generator_and_leaves_its_input_alone(draw):
     assert not torch.equal(first, other)
     assert torch.equal(images, before)
     assert first.dtype == torch.uint8
+
+
+def test_augmentations_are_found_by_name():
+    assert find_augmentation("crop-and-flip") is crop_and_flip
+    assert find_augmentation(None) is None
+    with pytest.raises(UnknownNameError, match="Did you mean 'crop-and-flip'"):
+        find_augmentation("crop_and_flip")

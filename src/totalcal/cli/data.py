@@ -30,6 +30,7 @@ def list_sets(as_json: AsJson = False) -> None:
             "name": entry.name,
             "title": entry.title,
             "splits": {name: split.count for name, split in entry.splits.items()},
+            "examples": sum(split.count for split in entry.splits.values()),
             "classes": entry.num_classes,
             "terms": entry.terms,
             "homepage": entry.homepage,
@@ -40,7 +41,7 @@ def list_sets(as_json: AsJson = False) -> None:
         typer.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        typer.echo(f"{row['name']:18} {row['title']}\n{'':18} {row['terms']}")
+        typer.echo(f"{row['name']:18} {row['title']}\n{'':18} {row['examples']} examples; {row['terms']}")
 
 
 @data.command()

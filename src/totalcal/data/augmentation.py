@@ -7,6 +7,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from totalcal.errors import UnknownNameError
+
 Augmentation = Callable[[Tensor, Generator], Tensor]
 PADDING = 4
 
@@ -24,3 +26,12 @@ def crop_and_flip(images: Tensor, generator: Generator, padding: int = PADDING) 
 
 
 AUGMENTATIONS: Mapping[str, Augmentation] = MappingProxyType({"crop-and-flip": crop_and_flip})
+
+
+def find_augmentation(name: str | None) -> Augmentation | None:
+    """An augmentation by name; none for None."""
+    if name is None:
+        return None
+    if name not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", name, AUGMENTATIONS)
+    return AUGMENTATIONS[name]

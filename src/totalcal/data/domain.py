@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data.augmentation import AUGMENTATIONS
+from totalcal.data.augmentation import find_augmentation
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
 from totalcal.data.loading import entry, load, load_with_statistics
@@ -86,9 +86,10 @@ class Task:
             return ArrayData.from_arrays(shown, labels, scaling)
 
         rest, held_out = prepare(*train).hold_out(seed, chosen.held_out)
-        augmentation = AUGMENTATIONS[chosen.augmentation] if chosen.augmentation else None
         return TaskData(
-            train=replace(rest.take(chosen.train_limit, seed), augmentation=augmentation),
+            train=replace(
+                rest.take(chosen.train_limit, seed), augmentation=find_augmentation(chosen.augmentation)
+            ),
             held_out=held_out,
             test=prepare(*load(self.source, "test", data_dir)).take(chosen.test_limit, SUBSET_SEED),
             ood={
