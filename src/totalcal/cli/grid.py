@@ -3,13 +3,16 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from totalcal.cli.app import ExitCode, app
 from totalcal.cli.progress import live_progress, look_at, print_progress
 from totalcal.cli.table import DEFAULT_RUNS
+
+if TYPE_CHECKING:
+    from totalcal.bench.jobs import Jobs
 
 
 class Engine(StrEnum):
@@ -45,18 +48,38 @@ def run(
     ] = Engine.LOKY,
     workers: Annotated[int | None, typer.Option(help="As many as cores, unless told.", min=1)] = None,
     data_dir: Annotated[Path | None, typer.Option(help="A folder that holds data sets.")] = None,
+    corruptions: Annotated[
+        bool, typer.Option("--corruptions", help="Judge the trained models under corruption, too.")
+    ] = False,
+    corruption_types: Annotated[str, typer.Option(help="Names with commas; all 19 unless told.")] = "",
+    severities: Annotated[str, typer.Option(help="Of corruption, with commas.")] = "1,2,3,4,5",
+    corruption_images: Annotated[
+        int | None, typer.Option(help="How many test images to corrupt; all unless told.", min=1)
+    ] = None,
 ) -> None:
     """Train and judge every model with every seed; what is finished is skipped.
 
     [dim]Example: totalcal run digits --models etp,bnn,edl,enp --seeds 3 --epochs 5[/dim]
     """
-    from joblib import cpu_count
-
     from totalcal.bench.grid import cell_jobs
     from totalcal.bench.planning import Grid, models_named
 
-    grid = Grid(task, "authors" if authors_settings else preset, _overrides(settings or [], epochs))
+    overrides = parsed_settings(settings or [], epochs)
+    grid = Grid(task, "authors" if authors_settings else preset, overrides)
     jobs = cell_jobs(grid.cells(models_named(models), seeds), out, data_dir)
+    _run(jobs, engine, workers)
+    if corruptions:
+        from totalcal.bench.corruption_jobs import corruption_jobs
+
+        part = parsed_slice(corruption_types, severities)
+        _run(corruption_jobs(jobs.folders(), *part, corruption_images, data_dir), engine, workers)
+    typer.echo(f"Now: totalcal table {out}{' --corruptions' * corruptions}", err=True)
+
+
+def _run(jobs: "Jobs", engine: Engine, workers: int | None) -> None:
+    """All jobs, with live progress; failures are named and make the exit code."""
+    from joblib import cpu_count
+
     try:
         with live_progress(jobs.folders):
             jobs.run(engine.value, workers or cpu_count())
@@ -67,10 +90,29 @@ def run(
         print_progress(look_at(jobs.folders), err=True)
     if not jobs.are_done:
         raise typer.Exit(ExitCode.FAILED)
-    typer.echo(f"Now: totalcal table {out}", err=True)
 
 
-def _overrides(settings: list[str], epochs: int | None) -> dict[str, Any]:
+def parsed_slice(types: str, severities: str) -> tuple[list[str], list[int]]:
+    """A part of the corruption benchmark.
+
+    >>> parsed_slice("fog,snow", "1,5")
+    (['fog', 'snow'], [1, 5])
+    """
+    from totalcal.corruptions import CORRUPTIONS
+
+    try:
+        numbers = [int(word) for word in severities.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{severities!r} are no severities: write 1,3,5.") from None
+    return [word.strip() for word in types.split(",")] if types else list(CORRUPTIONS), numbers
+
+
+def parsed_settings(settings: list[str], epochs: int | None) -> dict[str, Any]:
+    """Overrides by name, numbers as numbers.
+
+    >>> parsed_settings(["weight_kl=0", "layers=none"], epochs=2)
+    {'epochs': 2, 'weight_kl': 0, 'layers': 'none'}
+    """
     overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     for setting in settings:
         name, equals, value = setting.partition("=")

@@ -31,11 +31,17 @@ def table(
     runs: Runs = DEFAULT_RUNS,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    cost: Annotated[bool, typer.Option(help="Seconds an epoch, relative to softmax, instead.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Seconds an epoch, relative to softmax.")] = False,
+    corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
     """Table 2 of the paper from finished runs. [dim]Example: totalcal table runs --format markdown[/dim]"""
-    show = _costs if cost else _results
+    show = _costs if cost else _corruptions if corruptions or figure else _results
     typer.echo(show(runs, Format.JSON if as_json else format))
+    if figure:
+        from totalcal.report.severity_figure import draw_severity_figure
+
+        typer.echo(f"wrote {draw_severity_figure(runs, figure)}", err=True)
 
 
 def _results(runs: Path, format: Format) -> str:
@@ -58,6 +64,18 @@ def _costs(runs: Path, format: Format) -> str:
         for model, cost in models.items()
     ]
     return _printed(format, lambda: cost_layout(table), lines, {})
+
+
+def _corruptions(runs: Path, format: Format) -> str:
+    from totalcal.records.corruptions import (
+        corruption_columns,
+        corruption_layout,
+        corruption_lines,
+        corruption_records,
+    )
+
+    columns = corruption_columns(corruption_records(runs))
+    return _printed(format, lambda: corruption_layout(columns), corruption_lines(columns), {})
 
 
 def _printed(

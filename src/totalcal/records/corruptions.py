@@ -1,0 +1,145 @@
+"""Table 4 from records: error and ECE by severity, over types of corruption, beside the paper's figures."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from totalcal.errors import InputError
+from totalcal.records import paper
+from totalcal.records.aggregate import Summary, summarise
+from totalcal.records.compare import bold
+from totalcal.records.folders import run_folders
+from totalcal.records.labels import by_column, common_settings, described, in_order, labelled
+from totalcal.records.layout import Entry, Layout, Section
+from totalcal.records.store import Record, read
+
+SCORES = {"error": "error, %", "ece": "ECE, %, 15 bins", "ece_100": "ECE, %, 100 bins"}
+
+
+class CorruptionColumn(NamedTuple):
+    """One task with one preset: (severity, score) → row → summary over types, each a mean over seeds."""
+
+    task: str
+    preset: str
+    settings: dict[str, Any]
+    types: int
+    examples: int
+    summaries: dict[tuple[int, str], dict[str, Summary]]
+
+    @property
+    def title(self) -> str:
+        return f"{self.task} ({', '.join(filter(None, [self.preset, described(self.settings)]))})"
+
+    @property
+    def has_paper(self) -> bool:
+        return any(task == self.task for task, _, _ in paper.corruptions())
+
+
+def corruption_records(root: Path) -> list[Record]:
+    """The lines of every run, one for each type and severity: of several the one on most images."""
+    files = [
+        run.corruptions_file for run in run_folders(root) if run.is_done and run.corruptions_file.exists()
+    ]
+    found: dict[tuple[Any, ...], Record] = {}
+    for line in (line for file in files for line in read(file)):
+        place = (line["config"], line["corruption"], line["severity"])
+        if place not in found or found[place]["examples"] < line["examples"]:
+            found[place] = line
+    if not found:
+        raise InputError(f"no run in {root} was judged under corruption. Do: totalcal run TASK --corruptions")
+    return list(found.values())
+
+
+def corruption_columns(records: Iterable[Record]) -> list[CorruptionColumn]:
+    return [_column(task, preset, lines) for (task, preset), lines in by_column(records).items()]
+
+
+def corruption_layout(columns: Sequence[CorruptionColumn]) -> Layout:
+    """The paper's Table 4: a section a severity, a row a model."""
+    header = ["", *(title for column in columns for title in _titles(column))]
+    severities = sorted({severity for column in columns for severity, _ in column.summaries})
+    sections = [Section(f"Severity {severity}", _rows(severity, columns)) for severity in severities]
+    return Layout(header, sections, _notes(columns))
+
+
+def corruption_lines(columns: Sequence[CorruptionColumn]) -> list[dict[str, Any]]:
+    """The same as flat lines, for other programs; `std` is over types."""
+    return [
+        {
+            "task": column.task,
+            "preset": column.preset,
+            "settings": column.settings,
+            "severity": severity,
+            "score": score,
+            "model": label,
+            "mean": summary.mean,
+            "std": summary.std if math.isfinite(summary.std) else None,
+            "types": summary.n,
+            "examples": column.examples,
+        }
+        for column in columns
+        for (severity, score), summaries in column.summaries.items()
+        for label, summary in summaries.items()
+    ]
+
+
+def _column(task: str, preset: str, records: Sequence[Record]) -> CorruptionColumn:
+    over_seeds: dict[tuple[int, str], dict[str, dict[str, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for line in labelled(records):
+        for score in SCORES:
+            place = over_seeds[line["severity"], score]
+            place[line["model"]][line["corruption"]].append(line[score])
+    summaries = {
+        place: {
+            label: summarise(summarise(values).mean for values in models[label].values())
+            for label in in_order(models)
+        }
+        for place, models in sorted(over_seeds.items())
+    }
+    types = len({line["corruption"] for line in records})
+    examples = min(line["examples"] for line in records)
+    return CorruptionColumn(task, preset, common_settings(records), types, examples, summaries)
+
+
+def _titles(column: CorruptionColumn) -> list[str]:
+    ours = [f"{column.task} {title}" for title in SCORES.values()]
+    return [*ours, "the paper's error", "the paper's ECE"] if column.has_paper else ours
+
+
+def _rows(severity: int, columns: Sequence[CorruptionColumn]) -> list[list[Entry]]:
+    found = [label for column in columns for label in column.summaries.get((severity, "error"), {})]
+    return [
+        [Entry(label), *(entry for column in columns for entry in _entries(severity, label, column))]
+        for label in in_order(found)
+    ]
+
+
+def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Entry]:
+    entries = []
+    for score in SCORES:
+        summaries = column.summaries.get((severity, score), {})
+        shown = _shown(summaries[label]) if label in summaries else ""
+        entries.append(Entry(shown, label in bold(score, summaries)))
+    if column.has_paper:
+        for score in ("error", "ece_100"):
+            theirs = paper.corruptions().get((column.task, severity, score), {}).get(label)
+            entries.append(Entry(_shown(theirs.summary), theirs.bold) if theirs else Entry(""))
+    return entries
+
+
+def _shown(summary: Summary) -> str:
+    spread = f" ± {300 * summary.std:.1f}" if math.isfinite(summary.std) else ""
+    return f"{100 * summary.mean:.1f}{spread}"
+
+
+def _notes(columns: Sequence[CorruptionColumn]) -> list[str]:
+    return [
+        "Mean ± three standard deviations over the types of corruption, each type a mean over seeds; "
+        "the paper's ± does not say over what.",
+        "* or bold: within three standard deviations of the best.",
+        *(f"{column.title}: {column.types} types, {column.examples} images." for column in columns),
+    ]
