@@ -52,6 +52,12 @@ def test_a_tensor_gives_a_tensor_with_the_same_values():
     assert_array_equal(corrupted.numpy(), corrupt(GREY, "snow", 2))
 
 
+@pytest.mark.parametrize("type", CORRUPTIONS)
+def test_the_layout_in_memory_changes_nothing(few, type):
+    channels_first = few[:4].permute(0, 3, 1, 2).contiguous()
+    assert_array_equal(corrupt(channels_first.permute(0, 2, 3, 1), type, 3), corrupt(few[:4], type, 3))
+
+
 @pytest.mark.parametrize("change", [{"seed": 1}, {"dataset": "other"}, {"start": 128}, {"severity": 2}])
 def test_every_word_of_the_key_gives_other_draws(change):
     call = {"type": "gaussian_noise", "severity": 1} | change

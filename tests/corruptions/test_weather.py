@@ -6,7 +6,7 @@ from PIL import Image
 from scipy import ndimage
 
 from totalcal.corruptions import corrupt, weather
-from totalcal.corruptions.draws import Draws
+from totalcal.corruptions.draws import BLOCK, Draws
 from totalcal.corruptions.plasma import plasma
 from totalcal.corruptions.severities import PARAMETERS
 from totalcal.errors import InputError, ShapeError
@@ -57,7 +57,7 @@ def test_snow_is_bit_by_bit_the_original_for_one_image_at_a_time(few, parameters
 
 @pytest.mark.parametrize(("decay", "sd", "correlation"), [(3, 0.177, 0.989), (1.75, 0.195, 0.982)])
 def test_plasma_has_the_statistics_of_the_original(decay, sd, correlation):
-    maps = torch.cat([plasma(32, decay, Draws(seed)) for seed in range(8)])
+    maps = torch.cat([plasma(torch.zeros(BLOCK, 1, 1), 32, decay, Draws(seed)) for seed in range(8)])
     assert maps.amin() == 0
     assert maps.amax() == 1
     assert float(maps.mean()) == pytest.approx(0.495, abs=0.02)

@@ -1,15 +1,14 @@
 """Digital: what cameras and codecs do to colours and pixels."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from totalcal.corruptions.draws import Draws
+from totalcal.corruptions.extras import opencv
 from totalcal.corruptions.pixels import truncate
-from totalcal.errors import MissingExtraError
 
 
 def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
@@ -81,13 +80,10 @@ def _boxes(side: int, scale: float) -> tuple[Tensor, Tensor]:
 
 def jpeg_compression(images: Tensor, draws: Draws, quality: float) -> Tensor:
     """Through libjpeg and back: 4:2:0 chroma, standard tables."""
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingExtraError("OpenCV", "corruptions", "the corruption jpeg_compression") from error
+    cv2 = opencv("the corruption jpeg_compression")
     settings = [cv2.IMWRITE_JPEG_QUALITY, int(quality)]
     blue_first = images.flip(-1).cpu().numpy()
-    decoded: list[Any] = [
+    decoded = [
         cv2.imdecode(cv2.imencode(".jpg", image, settings)[1], cv2.IMREAD_COLOR) for image in blue_first
     ]
     return torch.from_numpy(np.stack(decoded)).to(images.device).flip(-1)

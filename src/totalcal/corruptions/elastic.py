@@ -17,9 +17,8 @@ def elastic_transform(
     moves = draws.uniform(3, 2, low=-jitter * side, high=jitter * side)
     planes = _pull(to_planes(images), moves)
     if length:
-        fields = linear.smooth(
-            draws.uniform(2, side, side, low=-1, high=1), smoothness * side, linear.reflect, 3.0
-        )
+        fields = draws.uniform(2, side, side, low=-1, high=1)
+        fields = linear.smooth(fields, smoothness * side, linear.reflect, truncate=3.0)
         planes = _knead(planes, fields, length)
     return from_planes(planes)
 
@@ -38,7 +37,7 @@ def _pull(planes: Tensor, moves: Tensor) -> Tensor:
 
 
 def _knead(planes: Tensor, fields: Tensor, length: float) -> Tensor:
-    """Pixel (row, column) from (row + dy, column + dx), `fields` being (dx, dy) / `length`."""
+    """Pixel (row, column) from (row + dy, column + dx), `fields` (dx, dy) / `length`; borders reflected."""
     one = torch.eye(2, 3, device=planes.device).unsqueeze(0)
     places = affine_grid(one, [1, 1, *planes.shape[2:]], align_corners=False)  # from −1 to 1: two a side
     grid = torch.add(places, fields.permute(0, 2, 3, 1), alpha=2 * length)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from totalcal.corruptions.extras import pillow
 from totalcal.corruptions.severities import SEVERITIES
 from totalcal.corruptions.stream import corrupted_blocks
-from totalcal.errors import InputError, MissingExtraError
+from totalcal.errors import InputError
 
 
 def read_images(path: str | Path, side: int = 32) -> NDArray[np.uint8]:
@@ -25,12 +26,9 @@ def read_images(path: str | Path, side: int = 32) -> NDArray[np.uint8]:
 
 
 def _read_picture(path: Path, side: int) -> NDArray[np.uint8]:
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise MissingExtraError("Pillow", "corruptions", "reading a picture") from error
-    with Image.open(path) as picture:
-        square = ImageOps.fit(picture.convert("RGB"), (side, side), Image.Resampling.LANCZOS)
+    image, operations = (pillow(module, "reading a picture") for module in ("Image", "ImageOps"))
+    with image.open(path) as picture:
+        square = operations.fit(picture.convert("RGB"), (side, side), image.Resampling.LANCZOS)
     return np.asarray(square)[None]
 
 

@@ -5,13 +5,12 @@ from torch import Tensor
 from totalcal.corruptions.draws import Draws
 
 
-def plasma(side: int, decay: float, draws: Draws) -> Tensor:
-    """Maps in [0, 1], [batch, side, side]; `side` is a power of two.
+def plasma(corners: Tensor, side: int, decay: float, draws: Draws) -> Tensor:
+    """Maps in [0, 1], [batch, side, side], that start from zeros [batch, 1, 1]; `side` is a power of two.
 
     Each level doubles the grid: centres are the mean of their corners, midpoints of edges the mean of the
     two corners and two centres around them, both + a U(−a, a); a starts at 100 and falls by `decay` a level.
     """
-    corners = draws.uniform(1, 1, low=0, high=0)
     amplitude = 100.0
     while corners.shape[-1] < side:
         corners = _refine(corners, amplitude**2, draws)

@@ -59,5 +59,5 @@ def corruption(
     function, severities = CORRUPTIONS[type]
     if function is weather.frost and frost_dir is not None:
         function = partial(function, photographs=textures.photographed(frost_dir))
-    parameters = severities[severity - 1]
+    parameters = severities[SEVERITIES.index(severity)]
     return lambda images, draws: function(images, draws, *parameters)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from totalcal.corruptions.extras import pillow
 from totalcal.corruptions.registry import CORRUPTIONS
 from totalcal.corruptions.severities import SEVERITIES
 from totalcal.corruptions.stream import corrupt
-from totalcal.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,16 +20,13 @@ _LINE: Final = 12  # height of a line of text
 
 def contact_sheet(image: NDArray[np.uint8], seed: int = 0) -> "Image":
     """A row a type, a column a severity, names on the left."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError as error:
-        raise MissingExtraError("Pillow", "corruptions", "a contact sheet") from error
+    pictures, drawing = (pillow(module, "a contact sheet") for module in ("Image", "ImageDraw"))
     step = len(image) + _GAP
-    sheet = Image.new("RGB", (_LABEL + len(SEVERITIES) * step, len(CORRUPTIONS) * step), "white")
-    pen = ImageDraw.Draw(sheet)
+    sheet: Image = pictures.new("RGB", (_LABEL + len(SEVERITIES) * step, len(CORRUPTIONS) * step), "white")
+    pen = drawing.Draw(sheet)
     for row, type in enumerate(CORRUPTIONS):
         pen.text((_GAP, row * step + (step - _LINE) // 2), type, fill="black")
         for column, severity in enumerate(SEVERITIES):
             corrupted = corrupt(image[None], type, severity, seed)[0]
-            sheet.paste(Image.fromarray(corrupted), (_LABEL + column * step, row * step))
+            sheet.paste(pictures.fromarray(corrupted), (_LABEL + column * step, row * step))
     return sheet

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from totalcal.corruptions import linear
 from totalcal.corruptions.draws import Draws
+from totalcal.corruptions.extras import opencv
 from totalcal.corruptions.pixels import from_planes, to_planes
-from totalcal.errors import MissingExtraError
 
 _WATER: Final = (175, 238, 238)
 _MUD: Final = (63, 42, 20)
@@ -57,21 +57,13 @@ def _colour(levels: tuple[int, int, int], planes: Tensor) -> Tensor:
 
 def _shine(depth: NDArray[np.uint8]) -> Tensor:
     """Where drops catch the light: an embossed relief of the distance to the drops' edges."""
-    opencv = _opencv()
-    return torch.from_numpy(np.stack([_relief(opencv, drops) for drops in depth]))
+    cv2 = opencv("the corruption spatter")
+    return torch.from_numpy(np.stack([_relief(cv2, drops) for drops in depth]))
 
 
-def _relief(opencv: ModuleType, drops: NDArray[np.uint8]) -> Any:
-    edges = opencv.Canny(drops, 50, 150)
-    distance = opencv.distanceTransform(255 - edges, opencv.DIST_L2, 5)
-    near = opencv.blur(np.minimum(distance, _FARTHEST), (3, 3)).astype(np.uint8)
-    relief = opencv.filter2D(opencv.equalizeHist(near), opencv.CV_8U, _EMBOSS)
-    return opencv.blur(relief, (3, 3))
-
-
-def _opencv() -> ModuleType:
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingExtraError("OpenCV", "corruptions", "the corruption spatter") from error
-    return cv2
+def _relief(cv2: ModuleType, drops: NDArray[np.uint8]) -> Any:
+    edges = cv2.Canny(drops, 50, 150)
+    distance = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
+    near = cv2.blur(np.minimum(distance, _FARTHEST), (3, 3)).astype(np.uint8)
+    relief = cv2.filter2D(cv2.equalizeHist(near), cv2.CV_8U, _EMBOSS)
+    return cv2.blur(relief, (3, 3))

@@ -64,9 +64,7 @@ def corrupted_blocks(
     function = corruption(type, severity, frost_dir)
     for number, rows in _blocks(start, start + len(images)):
         here = slice(rows.start - start, rows.stop - start)
-        block = (
-            torch.tensor(images[here]) if isinstance(images, np.ndarray) else images[here]
-        )  # files are read-only
+        block = _as_tensor(images[here])
         within = slice(rows.start - number * BLOCK, rows.stop - number * BLOCK)
         draws = Draws(stable_seed(seed, dataset, type, severity, number), within, block.device)
         corrupted = to_grey(function(from_grey(block), draws)) if block.ndim == 3 else function(block, draws)
@@ -81,6 +79,11 @@ def _blocks(start: int, stop: int) -> Iterator[tuple[int, slice]]:
     """
     for number in range(start // BLOCK, -(-stop // BLOCK)):
         yield number, slice(max(start, number * BLOCK), min(stop, (number + 1) * BLOCK))
+
+
+def _as_tensor(images: NDArray[np.uint8] | Tensor) -> Tensor:
+    """A copy of an array, as it may be a file that must not be written to."""
+    return torch.tensor(images) if isinstance(images, np.ndarray) else images.contiguous()
 
 
 def _check(images: NDArray[np.uint8] | Tensor) -> None:

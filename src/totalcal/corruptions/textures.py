@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from totalcal.corruptions.draws import stable_seed
-from totalcal.errors import InputError, MissingExtraError
+from totalcal.corruptions.extras import pillow
+from totalcal.errors import InputError
 
 _PERCENTS: Final = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _WHITE: Final = 0.3  # share of white noise in the variance of a drawn texture
@@ -101,16 +102,13 @@ def photographed(folder: str | Path) -> tuple[Tensor, ...]:
 
     The benchmark shrinks them five times by bilinear sampling without smoothing: that falls on whole pixels.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("Pillow", "corruptions", "reading frost textures") from error
     files = sorted(Path(folder).glob("frost*"))[:_PHOTOGRAPHS]
     if not files:
         raise InputError(
             f"no frost textures in {folder}: expected files frost1.png … frost6.jpg."
             " Without frost_dir, textures are drawn."
         )
-    pictures = (np.asarray(Image.open(file).convert("RGB")) for file in files)
+    image = pillow("Image", "reading frost textures")
+    pictures = (np.asarray(image.open(file).convert("RGB")) for file in files)
     first = _SHRINK // 2
     return tuple(torch.from_numpy(picture[first::_SHRINK, first::_SHRINK].copy()) for picture in pictures)

@@ -17,8 +17,9 @@ from totalcal.errors import ShapeError
 def fog(images: Tensor, draws: Draws, amount: float, decay: float) -> Tensor:
     """(x + amount · F) m / (m + amount), F a plasma map, m the brightest value of the image."""
     side = images.shape[1]
-    cloud = plasma(power_of_two_above(side), decay, draws)[:, None, :side, :side]
     planes = to_planes(images)
+    start = planes.new_zeros(len(planes), 1, 1)
+    cloud = plasma(start, power_of_two_above(side), decay, draws)[:, None, :side, :side]
     brightest = planes.amax((1, 2, 3), keepdim=True)
     return from_planes((planes + 255 * amount * cloud) * (brightest / (brightest + 255 * amount)))
 
@@ -33,7 +34,7 @@ def frost(
     """A weighted sum of the image and of a random piece of a random texture."""
     side = images.shape[1]
     table = photographs or textures.drawn(side)
-    pieces = _random_pieces(table, side, draws.uniform(3).cpu())
+    pieces = _random_pieces(table, side, draws.uniform(3).cpu().double())
     return truncate(image_weight * images + frost_weight * pieces.to(images.device))
 
 
