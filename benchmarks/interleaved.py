@@ -25,8 +25,8 @@ def arguments(description: str | None, rounds: int) -> argparse.Namespace:
 def measured(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """CPU seconds of each candidate in each round; the order is turned by one from round to round.
 
-    A turn is several runs in a row, as in real use. The first is not counted: it finds the caches full of what
-    another candidate left there.
+    A turn is several runs in a row, as in real use. The first is not counted: it finds the caches full of
+    what another candidate left there.
     """
     names = list(candidates)
     times: dict[str, list[float]] = {name: [] for name in names}

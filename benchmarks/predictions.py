@@ -2,9 +2,9 @@
 
     python benchmarks/predictions.py [--rounds 40]
 
-A prediction is 10 draws of weights and memory for 128 images, with probabilities, entropy and the decomposition
-in three terms; the plain net gives a softmax. Both take turns in one process; a ratio is the median over the
-rounds.
+A prediction is 10 draws of weights and memory for 128 images, with probabilities, entropy and the three terms
+of the decomposition; the plain net gives a softmax. All take turns in one process; a ratio is the median over
+the rounds.
 """
 
 from collections.abc import Callable
@@ -57,9 +57,8 @@ def main() -> None:
     print(table(times, baseline="net"))
     for name, aim in AIMS.items():
         reached = ratio(times, "net", name)[0]
-        print(
-            f"\nthroughput of {name} / net: {reached:.3f}, aim ≥ {aim}: {'met' if reached >= aim else 'MISSED'}"
-        )
+        verdict = "met" if reached >= aim else "MISSED"
+        print(f"\nthroughput of {name} / net: {reached:.3f}, aim ≥ {aim}: {verdict}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/steps.py [--rounds 60]
 
-Steps of all models are interleaved in one process, so that a noisy machine slows all of them alike; a ratio is
-the median over the rounds of the two times of one round. A step is all that `fit` does: batch, context, write,
-loss, gradient, update. `torch` is the same net in a bare loop of torch.
+All models take turns in one process, so that a noisy machine slows them alike; a ratio is the median over the
+rounds of the two times of a round. A step is all that `fit` does: batch, context, write, loss, gradient,
+update. `torch` is the same net in a bare loop of torch.
 """
 
 from collections.abc import Callable
