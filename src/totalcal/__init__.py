@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ANPClassifier": "totalcal.estimator",
+    "BNNClassifier": "totalcal.estimator",
     "Batch": "totalcal.types",
     "Decomposition": "totalcal.types",
+    "EDLClassifier": "totalcal.estimator",
+    "ENPClassifier": "totalcal.estimator",
+    "ETPClassifier": "totalcal.estimator",
     "Gate": "totalcal.rejection",
     "LossTerms": "totalcal.types",
     "LossWeights": "totalcal.types",
     "MODELS": "totalcal.models",
+    "NPClassifier": "totalcal.estimator",
     "Predictive": "totalcal.types",
     "Predictor": "totalcal.types",
     "Preprocessing": "totalcal.files.preprocessing",
     "Recipe": "totalcal.files.recipe",
     "SavedModel": "totalcal.files.saved",
+    "SoftmaxClassifier": "totalcal.estimator",
     "TuringProcess": "totalcal.process",
     "anp": "totalcal.models",
     "bnn": "totalcal.models",
@@ -37,16 +44,23 @@ _HOMES = {
 
 __all__ = [
     "MODELS",
+    "ANPClassifier",
+    "BNNClassifier",
     "Batch",
     "Decomposition",
+    "EDLClassifier",
+    "ENPClassifier",
+    "ETPClassifier",
     "Gate",
     "LossTerms",
     "LossWeights",
+    "NPClassifier",
     "Predictive",
     "Predictor",
     "Preprocessing",
     "Recipe",
     "SavedModel",
+    "SoftmaxClassifier",
     "TuringProcess",
     "__version__",
     "anp",
@@ -64,6 +78,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from totalcal.estimator import (
+        ANPClassifier,
+        BNNClassifier,
+        EDLClassifier,
+        ENPClassifier,
+        ETPClassifier,
+        NPClassifier,
+        SoftmaxClassifier,
+    )
     from totalcal.files.preprocessing import Preprocessing
     from totalcal.files.recipe import Recipe
     from totalcal.files.saved import SavedModel, load, save

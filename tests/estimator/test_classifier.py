@@ -1,0 +1,147 @@
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+import totalcal
+from totalcal.errors import LabelError
+from totalcal.estimator import ESTIMATORS, ANPClassifier, ETPClassifier
+from totalcal.rejection import Coverage, Gate
+
+QUICK = {
+    "max_epochs": 25,
+    "batch_size": 16,
+    "learning_rate": 1e-2,
+    "hidden": (16,),
+    "draws": 3,
+    "random_state": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True, as_frame=True)
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    return ETPClassifier(**QUICK).fit(*iris)
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+def test_every_estimator_learns_iris(name, iris):
+    assert ESTIMATORS[name](**QUICK).fit(*iris).score(*iris) > 0.9
+
+
+def test_there_is_an_estimator_for_every_model():
+    assert set(ESTIMATORS) == set(totalcal.MODELS)
+
+
+def test_two_classes_with_words_for_labels():
+    table, numbers = make_blobs(200, centers=[[-2, 0], [2, 0]], random_state=0)
+    words = np.array(["no", "yes"])[numbers]
+    model = ETPClassifier(**QUICK).fit(table, words)
+    assert model.predict_proba(table).shape == (200, 2)
+    assert np.mean(model.predict(table) == words) > 0.95
+
+
+def test_it_works_in_a_pipeline_a_search_and_a_calibrator(iris):
+    pipeline = make_pipeline(PolynomialFeatures(2), ETPClassifier(**QUICK))
+    assert cross_val_score(pipeline, *iris, cv=2).min() > 0.8
+    search = GridSearchCV(ETPClassifier(**QUICK), {"model_arguments": [{"num_cells": 3}, None]}, cv=2)
+    assert search.fit(*iris).best_score_ > 0.8
+    calibrated = CalibratedClassifierCV(ETPClassifier(**QUICK), cv=2).fit(*iris)
+    assert calibrated.score(*iris) > 0.9
+
+
+def test_the_frame_of_uncertainties_adds_up_to_the_variance(fitted, iris):
+    frame = fitted.predict_uncertainty(iris[0])
+    p = fitted.predict_proba(iris[0])
+    assert list(frame.columns) == ["entropy", "reducible", "irreducible", "data", "mutual_information"]
+    assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), (p * (1 - p)).sum(1), rtol=1e-9)
+    assert_allclose(frame["entropy"], -(p * np.log(p)).sum(1), rtol=1e-9)
+
+
+def test_missing_values_are_refused_by_name(fitted, iris):
+    table = iris[0].copy()
+    table.iloc[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(table)
+
+
+def test_it_pickles_and_goes_on_learning_alike(iris):
+    model = ETPClassifier(**QUICK).fit(*iris)
+    twin = pickle.loads(pickle.dumps(model))
+    model.partial_fit(*iris)
+    twin.partial_fit(*iris)
+    assert_array_equal(model.predict_proba(iris[0]), twin.predict_proba(iris[0]))
+
+
+def test_the_memory_goes_on_learning(iris):
+    model = ETPClassifier(**QUICK).fit(*iris)
+    before = model.model_.latent.cells.clone()
+    epochs = model.n_iter_
+    model.partial_fit(*iris)
+    assert not np.array_equal(model.model_.latent.cells, before)
+    assert model.n_iter_ == epochs + 1
+
+
+def test_learning_bit_by_bit_learns(iris):
+    table, labels = iris
+    model = ETPClassifier(**QUICK)
+    for _ in range(25):
+        model.partial_fit(table, labels, classes=[0, 1, 2])
+    assert model.score(table, labels) > 0.9
+    with pytest.raises(LabelError, match="7"):
+        model.partial_fit(table, np.where(labels == 0, 7, labels))
+
+
+def test_a_heavy_class_draws_the_border_to_its_favour():
+    table, labels = make_blobs(400, centers=[[-1], [1]], cluster_std=1.5, random_state=0)
+    weights = np.where(labels == 1, 8.0, 1.0)
+    plain = ETPClassifier(**QUICK).fit(table, labels).predict(table)
+    weighted = ETPClassifier(**QUICK).fit(table, labels, sample_weight=weights).predict(table)
+    assert np.mean(weighted == 1) > np.mean(plain == 1) + 0.1
+
+
+def test_a_weight_of_zero_is_a_row_left_out(iris):
+    table, labels = iris
+    weights = np.r_[np.ones(140), np.zeros(10)]
+    one = ETPClassifier(**QUICK).fit(table, labels, sample_weight=weights)
+    other = ETPClassifier(**QUICK).fit(table[:140], labels[:140])
+    assert_array_equal(one.predict_proba(table), other.predict_proba(table))
+
+
+def test_training_stops_when_the_held_out_rows_stop_improving():
+    generator = np.random.default_rng(0)
+    table, labels = generator.normal(size=(200, 5)), generator.integers(2, size=200)  # nothing to learn
+    model = ETPClassifier(**QUICK | {"max_epochs": 200, "patience": 5}).fit(table, labels)
+    assert model.n_iter_ < 100
+    assert_allclose(model.predict_proba(table).mean(0), [0.5, 0.5], atol=0.15)
+
+
+def test_anp_carries_its_context(iris):
+    model = ANPClassifier(**QUICK).fit(*iris)
+    assert len(model.context_.labels) == 50
+
+
+@pytest.mark.parametrize("make", [ETPClassifier, ANPClassifier])
+def test_a_saved_estimator_predicts_the_same(make, iris, tmp_path):
+    model = make(**QUICK).fit(*iris)
+    gate = Gate.fitted(model.predict_distribution(iris[0]), iris[1], Coverage(0.9))
+    model.save(tmp_path / "iris.totalcal", gate=gate, scores={"error": 0.04})
+    again = totalcal.load(tmp_path / "iris.totalcal")
+    assert_array_equal(again.predict(iris[0], draws=3).probabilities, model.predict_proba(iris[0]))
+    assert again.preprocessing.columns == tuple(iris[0].columns)
+    assert (again.gate, again.classes, again.scores) == (gate, (0, 1, 2), {"error": 0.04})
+
+
+def test_a_frame_with_other_columns_is_refused(fitted, iris):
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(iris[0].rename(columns=lambda name: name.upper()))
