@@ -6,15 +6,54 @@ import sys
 import totalcal
 
 PUBLIC = {
-    "Batch", "Decomposition", "LossTerms", "LossWeights", "MODELS", "Predictive", "Predictor",
-    "TuringProcess", "__version__", "anp", "bnn", "edl", "enp", "etp", "np", "softmax", "train",
-}  # fmt: skip
+    "ANPClassifier",
+    "BNNClassifier",
+    "Batch",
+    "Decomposition",
+    "EDLClassifier",
+    "ENPClassifier",
+    "ETPClassifier",
+    "Gate",
+    "LossTerms",
+    "LossWeights",
+    "MODELS",
+    "NPClassifier",
+    "Predictive",
+    "Predictor",
+    "Preprocessing",
+    "RIVALS",
+    "Recipe",
+    "SavedModel",
+    "SoftmaxClassifier",
+    "TuringProcess",
+    "Verdict",
+    "__version__",
+    "anp",
+    "bnn",
+    "corrupt",
+    "edl",
+    "enp",
+    "etp",
+    "evaluate",
+    "fit",
+    "load",
+    "np",
+    "save",
+    "softmax",
+    "train",
+    "wrap",
+}
 
 
 def test_the_public_names_are_these_and_all_resolve() -> None:
     assert set(totalcal.__all__) == PUBLIC
     for name in PUBLIC:
         assert getattr(totalcal, name) is not None
+
+
+def test_rooms_resolve_without_an_import_of_their_own() -> None:
+    code = "import totalcal; totalcal.data.load; totalcal.backbones.mlp; totalcal.scores.ece"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -1,6 +1,7 @@
 """totalcal: classifiers that know what they do not know, and prove it.
 
-The public names resolve when they are first used, so that importing the package costs no more than torch.
+The public names resolve when they are first used, so that importing the package costs next to nothing, and
+using a model no more than torch.
 """
 
 from importlib import import_module
@@ -8,42 +9,47 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ANPClassifier": "totalcal.estimator",
-    "BNNClassifier": "totalcal.estimator",
-    "Batch": "totalcal.types",
-    "Decomposition": "totalcal.types",
-    "EDLClassifier": "totalcal.estimator",
-    "ENPClassifier": "totalcal.estimator",
-    "ETPClassifier": "totalcal.estimator",
-    "Gate": "totalcal.rejection",
-    "LossTerms": "totalcal.types",
-    "LossWeights": "totalcal.types",
-    "MODELS": "totalcal.models",
-    "NPClassifier": "totalcal.estimator",
-    "Predictive": "totalcal.types",
-    "Predictor": "totalcal.types",
-    "Preprocessing": "totalcal.files.preprocessing",
-    "Recipe": "totalcal.files.recipe",
-    "SavedModel": "totalcal.files.saved",
-    "SoftmaxClassifier": "totalcal.estimator",
-    "TuringProcess": "totalcal.process",
-    "anp": "totalcal.models",
-    "bnn": "totalcal.models",
-    "edl": "totalcal.models",
-    "enp": "totalcal.models",
-    "etp": "totalcal.models",
-    "fit": "totalcal.training.fit",
-    "load": "totalcal.files.saved",
-    "np": "totalcal.models",
-    "save": "totalcal.files.saved",
-    "softmax": "totalcal.models",
-    "train": "totalcal.training.loop",
-    "wrap": "totalcal.wrapping",
+_NAMES = {
+    "totalcal.corruptions": ("corrupt",),
+    "totalcal.estimator": (
+        "ANPClassifier",
+        "BNNClassifier",
+        "EDLClassifier",
+        "ENPClassifier",
+        "ETPClassifier",
+        "NPClassifier",
+        "SoftmaxClassifier",
+    ),
+    "totalcal.files.preprocessing": ("Preprocessing",),
+    "totalcal.files.recipe": ("Recipe",),
+    "totalcal.files.saved": ("SavedModel", "load", "save"),
+    "totalcal.models": ("MODELS", "anp", "bnn", "edl", "enp", "etp", "np", "softmax"),
+    "totalcal.process": ("TuringProcess",),
+    "totalcal.rejection": ("Gate",),
+    "totalcal.rivals": ("RIVALS",),
+    "totalcal.scores": ("Verdict", "evaluate"),
+    "totalcal.training.fit": ("fit",),
+    "totalcal.training.loop": ("train",),
+    "totalcal.types": ("Batch", "Decomposition", "LossTerms", "LossWeights", "Predictive", "Predictor"),
+    "totalcal.wrapping": ("wrap",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+_ROOMS = (
+    "backbones",
+    "corruptions",
+    "data",
+    "functional",
+    "models",
+    "parts",
+    "records",
+    "rivals",
+    "scores",
+    "training",
+)
 
 __all__ = [
     "MODELS",
+    "RIVALS",
     "ANPClassifier",
     "BNNClassifier",
     "Batch",
@@ -62,12 +68,15 @@ __all__ = [
     "SavedModel",
     "SoftmaxClassifier",
     "TuringProcess",
+    "Verdict",
     "__version__",
     "anp",
     "bnn",
+    "corrupt",
     "edl",
     "enp",
     "etp",
+    "evaluate",
     "fit",
     "load",
     "np",
@@ -78,6 +87,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from totalcal.corruptions import corrupt
     from totalcal.estimator import (
         ANPClassifier,
         BNNClassifier,
@@ -93,6 +103,8 @@ if TYPE_CHECKING:
     from totalcal.models import MODELS, anp, bnn, edl, enp, etp, np, softmax
     from totalcal.process import TuringProcess
     from totalcal.rejection import Gate
+    from totalcal.rivals import RIVALS
+    from totalcal.scores import Verdict, evaluate
     from totalcal.training.fit import fit
     from totalcal.training.loop import train
     from totalcal.types import Batch, Decomposition, LossTerms, LossWeights, Predictive, Predictor
@@ -100,6 +112,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"totalcal.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'totalcal' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -108,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_ROOMS]
