@@ -9,9 +9,10 @@ from totalcal.cli import app
 from totalcal.models import MODELS
 from totalcal.rivals import RIVALS
 from totalcal.studies.truth import QUICK, Measurement, Plan, measure_cell, run
+from totalcal.studies.truth_claims import claims
 from totalcal.studies.truth_figure import draw_truth
 from totalcal.studies.truth_points import TASKS, training_set
-from totalcal.studies.truth_report import claims, summaries, to_json, to_text
+from totalcal.studies.truth_report import summaries, to_json, to_text
 from totalcal.studies.truth_training import fitted
 
 PLAN = QUICK._replace(seeds=1)
@@ -53,7 +54,7 @@ def test_the_sweep_shares_its_cells_with_the_table():
     assert len(plan.cells) == len(set(plan.cells)) == plan.seeds * (3 + len(plan.sweep) - 1)
 
 
-def made_up(model, examples, reducible, irreducible, correlation):
+def made_up(model, examples, reducible, irreducible, far=0.0):
     blank = Measurement(**dict.fromkeys(Measurement._fields, 0.1))
     return blank._replace(
         task="line",
@@ -61,17 +62,19 @@ def made_up(model, examples, reducible, irreducible, correlation):
         examples=examples,
         reducible=reducible,
         irreducible=irreducible,
-        distance_correlation=correlation,
+        variance_by_distance=((0.1, 0.2), (5.0, far)) if far else ((0.1, 0.0), (5.0, 0.0)),
     )
 
 
 def test_claims_are_judged_from_the_smallest_to_the_largest_training_set():
     plan = Plan(tasks=("line",), sweep=(10, 100), sweep_task="line", seeds=1)
-    rows = [made_up("good", 10, 0.4, 0.2, 0.0), made_up("good", 100, 0.1, 0.18, 0.7)]
-    rows += [made_up("point", 10, 0.0, 0.0, math.nan), made_up("point", 100, 0.0, 0.0, math.nan)]
-    good, point = claims(rows, plan)
-    assert good.reducible_ratio == pytest.approx(0.25)
+    rows = [made_up("good", 10, 0.4, 0.2), made_up("good", 100, 0.1, 0.18, far=0.6)]
+    rows += [made_up("bad", 10, 0.1, 0.3), made_up("bad", 100, 0.2, 0.1, far=0.1)]
+    rows += [made_up("point", 10, 0.0, 0.0), made_up("point", 100, 0.0, 0.0)]
+    good, bad, point = claims(rows, plan)
+    assert (good.reducible_ratio, good.distance_ratio) == (pytest.approx(0.25), pytest.approx(3))
     assert (good.reducible_shrinks, good.irreducible_stays, good.variance_grows) == (True, True, True)
+    assert (bad.reducible_shrinks, bad.irreducible_stays, bad.variance_grows) == (False, False, False)
     assert (point.reducible_shrinks, point.irreducible_stays, point.variance_grows) == (None, None, None)
 
 
@@ -90,7 +93,7 @@ def test_the_json_holds_every_measurement_and_no_nan(found):
 
 
 def test_summaries_are_over_seeds():
-    rows = [made_up("a", 800, 0.1, 0.1, 0.0)._replace(kl=kl, seed=seed) for seed, kl in enumerate((1.0, 3.0))]
+    rows = [made_up("a", 800, 0.1, 0.1)._replace(kl=kl, seed=seed) for seed, kl in enumerate((1.0, 3.0))]
     assert summaries(rows, "line", 800)["kl"]["a"][:] == (2.0, pytest.approx(math.sqrt(2)), 2)
 
 

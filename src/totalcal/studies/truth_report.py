@@ -2,15 +2,15 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from io import StringIO
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from totalcal.records import Summary, bold, show, summarise
 from totalcal.studies.truth import Measurement, Plan
+from totalcal.studies.truth_claims import claims
 
 COLUMNS = {
     "kl": "KL to f_true",
@@ -19,35 +19,6 @@ COLUMNS = {
     "auroc_mutual_information": "AUROC by mutual inf.",
 }
 DIGITS = {"kl": 4, "risk_correlation": 3}
-HALVED = 0.5
-
-
-class Claim(NamedTuple):
-    """What the paper says of a predictor's terms (sections 3 and 4), and what was found.
-
-    Ratios are of the means at the largest N to those at the smallest; NaN where a model has no such term.
-    """
-
-    model: str
-    reducible_ratio: float
-    irreducible_ratio: float
-    distance_correlation: Summary
-
-    @property
-    def reducible_shrinks(self) -> bool | None:
-        """Whether it at least halves over the sweep."""
-        return None if math.isnan(self.reducible_ratio) else self.reducible_ratio <= HALVED
-
-    @property
-    def irreducible_stays(self) -> bool | None:
-        """Whether it does not halve over the sweep."""
-        return None if math.isnan(self.irreducible_ratio) else self.irreducible_ratio > HALVED
-
-    @property
-    def variance_grows(self) -> bool | None:
-        """Whether reducible + irreducible rise with the distance from the training data."""
-        mean = self.distance_correlation.mean
-        return None if math.isnan(mean) else mean > 0
 
 
 def summaries(found: Sequence[Measurement], task: str, examples: int) -> dict[str, dict[str, Summary]]:
@@ -62,38 +33,14 @@ def summaries(found: Sequence[Measurement], task: str, examples: int) -> dict[st
     }
 
 
-def claims(found: Sequence[Measurement], plan: Plan) -> list[Claim]:
-    """The three claims, for every predictor."""
-    rows = [row for row in found if row.task == plan.sweep_task]
-    result = []
-    for model in dict.fromkeys(row.model for row in rows):
-        mine = [row for row in rows if row.model == model]
-        correlation = summarise(row.distance_correlation for row in mine if row.examples == max(plan.sweep))
-        reducible, irreducible = (_ratio(mine, plan, term) for term in ("reducible", "irreducible"))
-        result.append(Claim(model, reducible, irreducible, correlation))
-    return result
-
-
 def to_json(found: Sequence[Measurement], plan: Plan) -> str:
-    """Every measurement, the summaries and the claims; what does not exist is null."""
-    return json.dumps(
-        _without_nan(
-            {
-                "plan": plan._asdict(),
-                "measurements": [row._asdict() for row in found],
-                "claims": [
-                    {
-                        **claim._asdict(),
-                        "distance_correlation": claim.distance_correlation._asdict(),
-                        "reducible_shrinks": claim.reducible_shrinks,
-                        "irreducible_stays": claim.irreducible_stays,
-                        "variance_grows": claim.variance_grows,
-                    }
-                    for claim in claims(found, plan)
-                ],
-            }
-        )
-    )
+    """Every measurement and the claims; what does not exist is null."""
+    content = {
+        "plan": plan._asdict(),
+        "measurements": [row._asdict() for row in found],
+        "claims": [claim.to_dict() for claim in claims(found, plan)],
+    }
+    return json.dumps(_without_nan(content), allow_nan=False)
 
 
 def to_text(found: Sequence[Measurement], plan: Plan) -> str:
@@ -131,8 +78,17 @@ def _claims_table(found: Sequence[Measurement], plan: Plan) -> Table:
     table = Table(
         title=f"{plan.sweep_task}: the claims of sections 3 and 4, from N = {smallest} to {largest}"
     )
-    for column in ("model", "reducible", "shrinks", "irreducible", "stays", "ρ(variance, distance)", "grows"):
-        table.add_column(column, justify="left" if column == "model" else "right")
+    table.add_column("model")
+    for column in (
+        "reducible",
+        "shrinks",
+        "irreducible",
+        "stays",
+        "far : near",
+        "grows",
+        "ρ(variance, distance)",
+    ):
+        table.add_column(column, justify="right")
     for claim in claims(found, plan):
         table.add_row(
             claim.model,
@@ -140,18 +96,11 @@ def _claims_table(found: Sequence[Measurement], plan: Plan) -> Table:
             _yes(claim.reducible_shrinks),
             _times(claim.irreducible_ratio),
             _yes(claim.irreducible_stays),
-            _cell("risk_correlation", claim.distance_correlation, starred=False),
+            _times(claim.distance_ratio),
             _yes(claim.variance_grows),
+            _cell("risk_correlation", claim.distance_correlation, starred=False),
         )
     return table
-
-
-def _ratio(rows: Iterable[Measurement], plan: Plan, term: str) -> float:
-    first, last = (
-        summarise(getattr(row, term) for row in rows if row.examples == size).mean
-        for size in (min(plan.sweep), max(plan.sweep))
-    )
-    return last / first if first > 0 else math.nan
 
 
 def _score(column: str) -> str:
