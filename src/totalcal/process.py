@@ -10,7 +10,7 @@ from totalcal.errors import ContextError, InputError
 from totalcal.functional.joint import log_joint
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
-from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
+from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling, stochastic_layers
 from totalcal.parts.weights import weight_kl
 from totalcal.types import Batch, Belief, ContextUse, LossTerms, LossWeights, Movement, Predictive
 
@@ -39,10 +39,15 @@ class TuringProcess(nn.Module):
         """Whether predictions take a context."""
         return self.latent.context_use
 
-    def encode(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
+    def encode(
+        self, inputs: Tensor, generator: torch.Generator | None = None, kls: WeightKLs | None = None
+    ) -> Tensor:
+        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes.
+
+        Layers leave their weights' KLs in `kls`, where given: cheaper than to work them out after the pass.
+        """
         check_inputs(inputs)
-        with sampling(self.backbone, Noise(generator)):
+        with sampling(self.backbone, Noise(generator, kls=kls)):
             embedding: Tensor = self.backbone(inputs)
         check_embedding(embedding, len(inputs), self.num_classes)
         return embedding
@@ -81,24 +86,29 @@ class TuringProcess(nn.Module):
         labels: Tensor,
         context: int = 0,
         generator: torch.Generator | None = None,
+        kls: WeightKLs | None = None,
     ) -> LossTerms:
-        """The free energy in parts; the first `context` rows are the context. Changes no state."""
+        """The free energy in parts; the first `context` rows are the context. Changes no state.
+
+        `kls` are those that `encode` filled, with the weights as they are.
+        """
         check_embedding(embedding, len(embedding), self.num_classes)
         check_labels(labels, len(embedding), self.num_classes)
         _check_context_length(context, len(embedding))
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
         expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
-        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone), self.weights)
+        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone, kls), self.weights)
 
     def forward(
         self, inputs: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
     ) -> LossTerms:
         """A training step's pass in one call: encode, absorb the first `context` rows, loss terms."""
-        embedding = self.encode(inputs, generator)
+        kls: WeightKLs = {}
+        embedding = self.encode(inputs, generator, kls)
         _check_context_length(context, len(embedding))
         self.absorb(embedding[:context].detach(), labels[:context])
-        return self.loss_terms(embedding, labels, context, generator)
+        return self.loss_terms(embedding, labels, context, generator, kls)
 
     @torch.no_grad()
     def predict(

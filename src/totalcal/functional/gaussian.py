@@ -34,6 +34,12 @@ def kl_to_isotropic(mean: Tensor, log_variance: Tensor, precision: float) -> Ten
     return divergence
 
 
+def isotropic_kl_of_sums(mean: Tensor, variances: Tensor, log_variances: Tensor, precision: float) -> Tensor:
+    """The same from Σ σ² and Σ log σ², for whoever has them at hand."""
+    quadratic: Tensor = precision * (torch.linalg.vector_norm(mean).square() + variances)
+    return 0.5 * (quadratic - log_variances - mean.numel() * (1 + math.log(precision)))
+
+
 class _KLToIsotropic(torch.autograd.Function):
     """The gradient is β μ and ½ (β σ² − 1): three passes over the weights, not the dozen of autograd."""
 
@@ -42,8 +48,7 @@ class _KLToIsotropic(torch.autograd.Function):
         variance = log_variance.exp()
         ctx.save_for_backward(mean, variance)
         ctx.precision = precision
-        quadratic = precision * (torch.linalg.vector_norm(mean).square() + variance.sum())
-        return 0.5 * (quadratic - log_variance.sum() - mean.numel() * (1 + math.log(precision)))
+        return isotropic_kl_of_sums(mean, variance.sum(), log_variance.sum(), precision)
 
     @staticmethod
     @once_differentiable

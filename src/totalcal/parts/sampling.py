@@ -25,6 +25,8 @@ class Noise(NamedTuple):
 
     generator: torch.Generator | None = None
     sharing: Sharing = Sharing.ROWS
+    kls: "WeightKLs | None" = None
+    """Where a layer may leave its KL, if it comes cheaper with the pass than by itself."""
 
     def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """ε ~ N(0, I), or zeros where means are asked for."""
@@ -43,6 +45,9 @@ class StochasticLayer(nn.Module, ABC):
     @abstractmethod
     def kl(self) -> Tensor:
         """KL of the weights' law to its prior, in nats."""
+
+
+WeightKLs = dict[StochasticLayer, Tensor]
 
 
 def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import kl_to_isotropic, kl_to_log_uniform
 from totalcal.functional.local_linear import local_linear
-from totalcal.parts.sampling import Sharing, StochasticLayer, stochastic_layers
+from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, stochastic_layers
 
 Layers = Literal["linear", "all", "none"] | Iterable[str]
 
@@ -92,8 +92,12 @@ class MeanFieldLinear(MeanFieldLayer):
         if self.noise.sharing is Sharing.SHARED or inputs.dim() != 2:
             return F.linear(inputs, self.drawn_weight(), self.bias)
         epsilon = self.noise.normal((len(inputs), len(self.weight_mean)), self.weight_mean)
-        law = self.weight_mean, self.weight_log_variance
-        return local_linear(inputs, *law, self.bias, epsilon, _LOG_VARIANCE_LIMIT)
+        law = self.weight_mean, self.weight_log_variance, self.bias
+        kls, prior = self.noise.kls, self.prior
+        if kls is None or not isinstance(prior, NormalPrior):
+            return local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT).output
+        output, kls[self] = local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT, prior.precision)
+        return output
 
     @classmethod
     def like(cls, layer: nn.Linear, prior: WeightPrior) -> "MeanFieldLinear":
@@ -153,9 +157,13 @@ def mean_field(
     return result
 
 
-def weight_kl(module: nn.Module) -> Tensor:
-    """KL(q(w) ‖ p(w)) of all stochastic layers inside of `module`, in nats; 0 where weights are points."""
-    kls = [layer.kl() for layer in stochastic_layers(module)]
+def weight_kl(module: nn.Module, known: WeightKLs | None = None) -> Tensor:
+    """KL(q(w) ‖ p(w)) of all stochastic layers inside of `module`, in nats; 0 where weights are points.
+
+    `known` are KLs that a pass has worked out already.
+    """
+    given = known or {}
+    kls = [given[layer] if layer in given else layer.kl() for layer in stochastic_layers(module)]
     return torch.stack(kls).sum() if kls else torch.zeros(())
 
 

@@ -22,7 +22,7 @@ from totalcal.training.options import (
 from totalcal.training.progress import ProgressBar, is_wanted
 from totalcal.training.run import Run
 from totalcal.training.seeds import borrowed_generators
-from totalcal.training.sources import Data, as_source
+from totalcal.training.sources import Data, LoaderSource, as_source
 
 
 def fit(
@@ -63,6 +63,8 @@ def fit(
     _check(settings, validation is not None)
     source, held_out = as_source(data), None if validation is None else as_source(validation)
     fabric = hardware.launch()
+    if fabric.world_size > 1 and isinstance(source, LoaderSource):
+        raise InputError("a DataLoader shuffles for itself on every rank. Give its data set, and batch_size.")
     with borrowed_generators(fabric.device):
         trained = model
         if freeze_backbone:

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from totalcal.parts.sampling import WeightKLs
 from totalcal.process import TuringProcess
 from totalcal.training.options import Contexts
 from totalcal.types import LossTerms, Movement
@@ -15,10 +16,11 @@ class TrainingStep(nn.Module):
         self.process, self.write = process, write
 
     def forward(self, inputs: Tensor, labels: Tensor, context: int) -> tuple[LossTerms, Movement]:
-        embedding = self.process.encode(inputs)
+        kls: WeightKLs = {}
+        embedding = self.process.encode(inputs, kls=kls)
         rows = embedding[:context].detach(), labels[:context]
         if self.write == "before":
             movement = self.process.absorb(*rows)
-            return self.process.loss_terms(embedding, labels, context), movement
-        terms = self.process.loss_terms(embedding, labels, context)
+            return self.process.loss_terms(embedding, labels, context, kls=kls), movement
+        terms = self.process.loss_terms(embedding, labels, context, kls=kls)
         return terms, self.process.absorb(*rows)
