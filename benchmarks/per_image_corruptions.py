@@ -1,7 +1,7 @@
-"""The same nineteen corruptions in the plain way: a PIL image in, a PIL image out, with the usual libraries.
+"""The same nineteen corruptions in the plain way: one image at a time, with the usual libraries.
 
-What `corruptions.py` measures totalcal against, in the manner of the original program: NumPy's legacy
-generator, float64, frost decoded from a file for every image (our textures at the size of its photographs).
+What `corruptions.py` measures totalcal against. In the manner of the original program: float64, and frost
+decoded from a file for every image (our textures at the size of its photographs).
 """
 
 from collections.abc import Callable
@@ -23,15 +23,19 @@ Floats = NDArray[np.float64]
 
 
 class PerImage:
-    """One method a corruption, from [side, side, 3] to the same; `apply` wraps any of them for PIL images."""
+    """One method a corruption, from [side, side, 3] to the same."""
 
-    def __init__(self, seed: int, frost_files: list[Path]) -> None:
-        self.rng = np.random.RandomState(seed)
+    def __init__(self, rng: np.random.RandomState | np.random.Generator, frost_files: list[Path]) -> None:
+        self.rng = rng
+        self.integers = rng.randint if isinstance(rng, np.random.RandomState) else rng.integers
         self.frost_files = frost_files
 
-    def apply(self, type: str, image: Image.Image, parameters: tuple[float, ...]) -> Image.Image:
+    def on_array(self, type: str, picture: Bytes, parameters: tuple[float, ...]) -> Bytes:
         method: Callable[..., Bytes] = getattr(self, type)
-        return Image.fromarray(method(np.asarray(image), *parameters))
+        return method(picture, *parameters)
+
+    def on_pil(self, type: str, image: Image.Image, parameters: tuple[float, ...]) -> Image.Image:
+        return Image.fromarray(self.on_array(type, np.asarray(image), parameters))
 
     def gaussian_noise(self, picture: Bytes, sd: float) -> Bytes:
         x = picture / 255.0
@@ -63,7 +67,7 @@ class PerImage:
         for _ in range(int(passes)):
             for row in range(len(shards) - 1, 1, -1):
                 for column in range(len(shards) - 1, 1, -1):
-                    right, down = self.rng.randint(-1, 1, size=2)
+                    right, down = self.integers(-1, 1, size=2)
                     shards[row, column] = shards[row + down, column + right]
         return to_bytes(gaussian(shards / 255.0, sigma=sigma, channel_axis=-1))
 
@@ -97,10 +101,10 @@ class PerImage:
         return to_bytes(x + falling + np.rot90(falling, k=2))
 
     def frost(self, picture: Bytes, image_weight: float, frost_weight: float) -> Bytes:
-        texture = cv2.imread(str(self.frost_files[self.rng.randint(len(self.frost_files))]))
+        texture = cv2.imread(str(self.frost_files[self.integers(len(self.frost_files))]))
         texture = cv2.resize(texture, (0, 0), fx=0.2, fy=0.2)[..., ::-1]
         side = len(picture)
-        row, column = self.rng.randint(0, np.array(texture.shape[:2]) - side)
+        row, column = self.integers(0, np.array(texture.shape[:2]) - side)
         piece = texture[row : row + side, column : column + side]
         return to_bytes((image_weight * picture + frost_weight * piece) / 255.0)
 
