@@ -122,16 +122,21 @@ def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Entry]
     entries = []
     for score in SCORES:
         summaries = column.summaries.get((severity, score), {})
-        shown = _shown(summaries[label]) if label in summaries else ""
-        entries.append(Entry(shown, label in bold(score, summaries)))
+        text = shown(summaries[label]) if label in summaries else ""
+        entries.append(Entry(text, label in bold(score, summaries)))
     if column.has_paper:
         for score in ("error", "ece_100"):
             theirs = paper.corruptions().get((column.task, severity, score), {}).get(label)
-            entries.append(Entry(_shown(theirs.summary), theirs.bold) if theirs else Entry(""))
+            entries.append(Entry(shown(theirs.summary), theirs.bold) if theirs else Entry(""))
     return entries
 
 
-def _shown(summary: Summary) -> str:
+def shown(summary: Summary) -> str:
+    """Percent, with three standard deviations where there are several types.
+
+    >>> shown(Summary(0.25, 0.01, 4))
+    '25.0 ± 3.0'
+    """
     spread = f" ± {300 * summary.std:.1f}" if math.isfinite(summary.std) else ""
     return f"{100 * summary.mean:.1f}{spread}"
 

@@ -29,7 +29,7 @@ class Layout:
     notes: Sequence[str] = field(default=())
 
 
-def as_text(layout: Layout, width: int = 200, colour: bool = False) -> str:
+def as_text(layout: Layout, width: int = 1000, colour: bool = False) -> str:
     """For a terminal; what is bold carries a star, which survives a pipe."""
     from rich import box
     from rich.console import Console

@@ -128,7 +128,9 @@ def _seeds(column: ResultColumn) -> str:
 
 
 def _titles(column: ResultColumn) -> list[str]:
-    return [column.title, "the paper's"] if column.has_paper else [column.title]
+    """Short, as settings may be many: the notes have them."""
+    title = f"{column.task} ({column.preset})"
+    return [title, "the paper's"] if column.has_paper else [title]
 
 
 def _rows(score: str, labels: Sequence[str], columns: Sequence[ResultColumn]) -> list[list[Entry]]:
