@@ -20,6 +20,10 @@ def test_one_that_raises_stops_no_other_and_is_tried_twice(stand_in):
     assert [failure["error"] for failure in jobs[1].folder.failures] == ["ValueError: as it must"] * 2
 
 
+def test_one_worker_is_enough(stand_in):
+    assert _run([stand_in("a"), stand_in("b")], workers=1) == [State.DONE] * 2
+
+
 def test_a_killed_worker_costs_a_fresh_pool_and_nothing_else(stand_in):
     jobs = [stand_in("a"), stand_in("b", "kills once"), stand_in("c"), stand_in("d")]
     assert _run(jobs) == [State.DONE] * 4

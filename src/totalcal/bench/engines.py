@@ -108,7 +108,8 @@ def _plain(job: Job) -> None:
 
 
 def _guarded(parent: int, job: Job) -> None:
-    _end_with(parent)
+    if os.getpid() != parent:  # a single worker is the parent itself
+        _end_with(parent)
     job()
 
 

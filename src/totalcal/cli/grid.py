@@ -67,16 +67,16 @@ def run(
     overrides = parsed_settings(settings or [], epochs)
     grid = Grid(task, "authors" if authors_settings else preset, overrides)
     jobs = cell_jobs(grid.cells(models_named(models), seeds), out, data_dir)
-    _run(jobs, engine, workers)
+    run_jobs(jobs, engine, workers)
     if corruptions:
         from totalcal.bench.corruption_jobs import corruption_jobs
 
         part = parsed_slice(corruption_types, severities)
-        _run(corruption_jobs(jobs.folders(), *part, corruption_images, data_dir), engine, workers)
+        run_jobs(corruption_jobs(jobs.folders(), *part, corruption_images, data_dir), engine, workers)
     typer.echo(f"Now: totalcal table {out}{' --corruptions' * corruptions}", err=True)
 
 
-def _run(jobs: "Jobs", engine: Engine, workers: int | None) -> None:
+def run_jobs(jobs: "Jobs", engine: Engine, workers: int | None) -> None:
     """All jobs, with live progress; failures are named and make the exit code."""
     from joblib import cpu_count
 
