@@ -14,7 +14,6 @@ import pytest
 
 from totalcal.records import append
 from totalcal.records.folders import RunFolder
-from totalcal.records.lines import append_line
 from totalcal.report import write_report
 
 if TYPE_CHECKING:
@@ -130,13 +129,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         kept_by_it = kept(seed, memory=model == "etp")
         folder = make_run_in(root, model, seed, artefacts=kept_by_it, error=error, nll=4 * error)
         for kind, severity in product(("fog", "snow"), range(1, 6)):
-            line = {
-                "corruption": kind,
-                "severity": severity,
-                "error": error * severity,
-                "ece": 0.02 * severity,
-            }
-            append_line(folder.corruptions_file, line)
+            scores = {"error": error * severity, "ece": 0.02 * severity, "ece_100": 0.03 * severity}
+            place = {"corruption": kind, "severity": severity, "examples": 360, "config": folder.name}
+            append(folder.corruptions_file, {**record(model, seed), **place, **scores})
     return root
 
 

@@ -1,12 +1,17 @@
 """`totalcal demo`: the first five minutes, without a download."""
 
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from totalcal.cli.app import ExitCode, app
-from totalcal.cli.progress import live_progress, look_at, print_progress
+from totalcal.cli.app import app
+from totalcal.cli.grid import Engine, run_jobs
+
+_CORRUPTIONS = ("gaussian_noise", "motion_blur", "fog", "contrast")
+_SEVERITIES = (1, 3, 5)
 
 
 @app.command(rich_help_panel="Start here")
@@ -20,33 +25,27 @@ def demo(
 
     [dim]Example: totalcal demo[/dim]
     """
-    from joblib import cpu_count
-
-    from totalcal.bench.grid import Jobs
+    from totalcal.bench.corruption_jobs import corruption_jobs
+    from totalcal.bench.grid import cell_jobs
     from totalcal.bench.planning import Grid, models_named
     from totalcal.report import write_report
 
+    begun = time.monotonic()
     cells = Grid("digits", "laptop", {"epochs": epochs}).cells(models_named(models), seeds)
     typer.echo(
         f"{len(cells)} runs on 8×8 digits; foreign inputs: letters. Ctrl-C stops, the same command goes on."
     )
-    jobs = Jobs.planned(cells, out)
-    with live_progress(jobs.folders):
-        jobs.run(workers=cpu_count())
-    if not jobs.are_done:
-        print_progress(look_at(jobs.folders), err=True)
-        raise typer.Exit(ExitCode.FAILED)
+    jobs = cell_jobs(cells, out)
+    run_jobs(jobs, Engine.LOKY, workers=None)
+    typer.echo(f"All of them under corruption: {', '.join(_CORRUPTIONS)}.")
+    run_jobs(corruption_jobs(jobs.folders(), _CORRUPTIONS, _SEVERITIES), Engine.LOKY, workers=None)
     page = write_report(out, out / "report.html")
     _print_verdict(out)
-    typer.echo(
-        f"\nThe report: {page.absolute()}\nOpen it in any browser; it is one file and needs nothing else."
-    )
+    typer.echo(f"\nDone in {time.monotonic() - begun:.0f} s. Open in any browser: {page.absolute()}")
 
 
 def _print_verdict(out: Path) -> None:
     """The table first, the sentence beneath it."""
-    import sys
-
     from totalcal.records.layout import as_text
     from totalcal.report.collect import boards
     from totalcal.report.sections.verdict import sentence, verdict_table

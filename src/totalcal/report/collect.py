@@ -9,7 +9,6 @@ from totalcal.errors import InputError
 from totalcal.records import Record, Summary, aggregate, read
 from totalcal.records.folders import RunFolder, run_folders
 from totalcal.records.labels import Column, common_settings, described, in_order, labelled
-from totalcal.records.lines import Line, read_lines
 from totalcal.report.artefacts import Artefacts, load
 from totalcal.report.names import slug
 
@@ -71,15 +70,6 @@ class Board:
         """Model → what its first seed kept for drawing."""
         files = {model: self.of(model)[0].folder.artefacts_file for model in self.models}
         return {model: load(file) for model, file in files.items() if file.exists()}
-
-    @cached_property
-    def corruptions(self) -> list[Line]:
-        """A line for each model, seed, type and severity of corruption."""
-        return [
-            {**line, "model": run.model}
-            for run in self.runs
-            for line in read_lines(run.folder.corruptions_file)
-        ]
 
 
 def boards(root: Path) -> list[Board]:

@@ -1,9 +1,7 @@
 """A line for each model: error against coverage, a score against the severity of corruption."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from totalcal.report.artefacts import RiskCoverage
 from totalcal.report.figures.legends import legend_above
@@ -26,15 +24,16 @@ def draw_risk_coverage(axes: "Axes", curves: Mapping[str, RiskCoverage]) -> None
     legend_above(axes)
 
 
-def draw_severities(axes: "Axes", values: Mapping[str, Sequence[float]], score: str) -> None:
+def draw_severities(axes: "Axes", values: Mapping[str, Mapping[int, float]], score: str) -> None:
     """A score against severity (Figure 3 of the paper); severity 0 is the clean test set."""
     models = list(values)
     for model, means in values.items():
         color, linestyle, marker = line(model, models)
-        severities = np.arange(len(means))
-        axes.plot(severities, means, color=color, linestyle=linestyle, marker=marker, label=model)
+        axes.plot(
+            *zip(*means.items(), strict=True), color=color, linestyle=linestyle, marker=marker, label=model
+        )
     axes.set(xlabel="severity of corruption", ylabel=score)
-    axes.set_xticks(range(max(map(len, values.values()))))
+    axes.set_xticks(sorted({severity for means in values.values() for severity in means}))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(_percent())
     legend_above(axes)

@@ -16,8 +16,12 @@ def draw(axes: "Axes", curve: Reliability) -> None:
     filled = curve.counts > 0
     confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.vlines(confidence, accuracy, confidence, color=VERMILLION, linewidth=3, alpha=0.45)
-    axes.plot(confidence, accuracy, color=BLUE, marker="o")
+    sizes = 6 + 90 * np.sqrt(
+        curve.counts[filled] / curve.counts.sum()
+    )  # few inputs, little weight for the eye
+    axes.vlines(confidence, accuracy, confidence, color=VERMILLION, linewidth=2.5, alpha=0.45)
+    axes.plot(confidence, accuracy, color=BLUE, linewidth=0.8, alpha=0.5)
+    axes.scatter(confidence, accuracy, sizes, color=BLUE, linewidths=0, zorder=3)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
     _counts(axes, curve)
 

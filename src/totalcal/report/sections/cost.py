@@ -15,7 +15,7 @@ def cost_section(board: Board) -> Section | None:
         [Cell(model), Cell(f"{cost.seconds:.3g}", cost.seconds), _ratio(cost.ratio)]
         for model, cost in found.items()
     ]
-    caption = "Median over epochs and seeds, on the machine that ran them."
+    caption = "Median over epochs and seeds. Runs that shared a machine's cores have slowed each other down."
     return Section(
         "cost",
         "What does it cost?",

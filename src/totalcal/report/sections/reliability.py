@@ -14,7 +14,8 @@ def reliability_section(board: Board) -> Section | None:
     if not plots:
         return None
     caption = (
-        "Blue: accuracy in each bin of confidence. Dashes: perfect honesty. Red: the gap between the two. "
+        "Blue: accuracy in each bin of confidence, larger where inputs are many. Dashes: perfect honesty. "
+        "Red: the gap. "
         f"Grey: the share of the test inputs in the bin. {first_seed_in_words(board)}"
     )
     return Section(
