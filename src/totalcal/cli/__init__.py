@@ -2,7 +2,21 @@
 
 import sys
 
-from totalcal.cli import corrupt, data, demo, doctor, grid, report, score, status, table, toy, truth  # noqa: F401
+from totalcal.cli import (  # noqa: F401
+    corrupt,
+    data,
+    demo,
+    doctor,
+    grid,
+    inspect,
+    predict,
+    report,
+    score,
+    status,
+    table,
+    toy,
+    truth,
+)
 from totalcal.cli.app import app
 from totalcal.cli.manners import run
 

@@ -38,7 +38,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: Sequence[int] = (64, 64),
+        hidden: Sequence[int] = (64,),
         *,
         model_arguments: Mapping[str, Any] | None = None,
         learning_rate: float = 3e-3,

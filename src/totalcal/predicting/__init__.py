@@ -1,0 +1,1 @@
+"""Predictions for whole files: in a stream of constant memory that survives a kill."""

@@ -1,0 +1,38 @@
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from totalcal.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_inspect_shows_model_gate_and_price(model_file):
+    shown = run("inspect", model_file).output
+    for word in (
+        "etp(num_classes=3)",
+        "mlp(",
+        "20 cells",
+        "setosa, versicolor, virginica",
+        "accepts",
+        "error 0.05",
+    ):
+        assert word in shown
+
+
+def test_inspect_never_imports_torch(model_file):
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom totalcal.files.summary import summary\n"
+        f"summary(Path({str(model_file)!r}))\nassert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_predict_writes_a_line_for_each_row(model_file, table, tmp_path, lines):
+    result = run("predict", model_file, table, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    assert "150 rows, 150 of them now" in result.output
+    assert len(lines(tmp_path / "out.csv")) == 150

@@ -1,0 +1,138 @@
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from PIL import Image
+
+from totalcal.errors import InputError
+from totalcal.files.preprocessing import Preprocessing
+from totalcal.files.recipe import Recipe
+from totalcal.files.saved import save
+from totalcal.predicting.stream import predict_file
+
+
+def test_a_table_gets_the_predictions_of_the_estimator(model_file, table, estimator, iris, tmp_path, lines):
+    predict_file(model_file, table, tmp_path / "out.csv", chunk_size=40)
+    found = lines(tmp_path / "out.csv")
+    assert [line["class"] for line in found] == list(estimator.predict(iris[0]))
+    columns = [f"p({name})" for name in estimator.classes_]
+    written = [[float(line[column]) for column in columns] for line in found]
+    assert_allclose(written, estimator.predict_proba(iris[0]), rtol=1e-4)
+    entropies = [float(line["entropy"]) for line in found]
+    assert_allclose(entropies, estimator.predict_uncertainty(iris[0])["entropy"], rtol=1e-4)
+    rejected = [line for line in found if line["decision"] != "accept"]
+    assert 0.1 < len(rejected) / len(found) < 0.3
+    assert all(line["reason"].startswith("entropy") for line in rejected)
+
+
+def test_bad_rows_are_named_and_the_others_get_their_line(model_file, table, tmp_path, lines):
+    content = table.read_text().splitlines()
+    content[3] = "1,2,three,4"
+    content[5] = "1,2,3"
+    content[7] = "1,2,nan,4"
+    table.write_text("\n".join(content))
+    done = predict_file(model_file, table, tmp_path / "out.csv")
+    assert (done.rows, done.bad_rows) == (150, 3)
+    assert (tmp_path / "out.csv.bad").read_text().splitlines() == [
+        "row 2,holds a cell that is no number",
+        'row 4,"has 3 cells, the header has 4"',
+        "row 6,holds NaN or infinity",
+    ]
+    names = [line["row"] for line in lines(tmp_path / "out.csv")]
+    assert names == [f"row {number}" for number in range(150) if number not in (2, 4, 6)]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(model_file, table, tmp_path):
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from totalcal.predicting.stream import predict_file\n"
+        "seen = []\n"
+        "def die(rows):\n"
+        "    seen.append(rows)\n"
+        "    if sum(seen) >= 60: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "predict_file(*map(Path, sys.argv[1:]), chunk_size=20, on_rows=die)\n"
+    )
+    whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
+    command = [sys.executable, "-c", program, model_file, table, killed]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert not killed.exists()
+    with (tmp_path / "killed.csv.part").open("ab") as part:
+        part.write(b"row 60,half a li")  # what a kill in the middle of a write leaves
+    done = predict_file(model_file, table, killed, chunk_size=20)
+    assert (done.rows, done.rows_now) == (150, 90)
+    predict_file(model_file, table, whole, chunk_size=20)
+    assert killed.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.glob("killed*")) == ["killed.csv"]
+
+
+def test_other_inputs_are_not_taken_for_the_rest(model_file, table, tmp_path):
+    def stop(rows):
+        if rows:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        predict_file(model_file, table, tmp_path / "out.csv", chunk_size=20, on_rows=stop)
+    table.write_text(table.read_text() + "1,2,3,4\n")
+    with pytest.raises(InputError, match="other inputs"):
+        predict_file(model_file, table, tmp_path / "out.csv", chunk_size=20)
+
+
+def test_an_output_is_never_overwritten(model_file, table, tmp_path):
+    (tmp_path / "out.csv").write_text("mine")
+    with pytest.raises(InputError, match="there already"):
+        predict_file(model_file, table, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_an_array_gives_what_the_table_gives(write, model_file, table, iris, tmp_path, lines):
+    write(tmp_path / "iris.npz", inputs=iris[0].to_numpy(), labels=iris[1].to_numpy())
+    predict_file(model_file, table, tmp_path / "one.csv")
+    predict_file(model_file, tmp_path / "iris.npz", tmp_path / "two.csv", chunk_size=64)
+    one, two = lines(tmp_path / "one.csv"), lines(tmp_path / "two.csv")
+    assert [line["class"] for line in one] == [line["class"] for line in two]
+
+
+def test_a_pickle_in_an_array_file_is_refused(model_file, tmp_path):
+    np.savez(tmp_path / "bad.npz", inputs=np.array([{}, []], dtype=object))
+    with pytest.raises(InputError, match="plain numbers"):
+        predict_file(model_file, tmp_path / "bad.npz", tmp_path / "out.csv")
+
+
+@pytest.fixture
+def image_model(tmp_path):
+    recipe = Recipe("etp", 2, backbone="small_convnet", backbone_arguments={"image": [1, 8, 8]})
+    preprocessing = Preprocessing((1, 8, 8), torch.tensor(0.5), torch.tensor(0.5))
+    torch.manual_seed(0)
+    model = recipe.build()
+    save(model, tmp_path / "it.totalcal", recipe=recipe, classes=["a", "b"], preprocessing=preprocessing)
+    return tmp_path / "it.totalcal"
+
+
+def test_a_folder_of_images_is_read_in_order_of_names(image_model, tmp_path, lines):
+    (tmp_path / "images").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8), dtype=np.uint8)
+    for name, image in zip(["c.png", "a.png", "b.png"], pixels, strict=True):
+        Image.fromarray(image).save(tmp_path / "images" / name)
+    Image.fromarray(np.zeros((9, 8), np.uint8)).save(tmp_path / "images" / "d.png")
+    (tmp_path / "images" / "e.png").write_bytes(b"no image")
+    predict_file(image_model, tmp_path / "images", tmp_path / "out.csv")
+    np.savez(tmp_path / "images.npz", pixels[[1, 2, 0], None] / 255)
+    predict_file(image_model, tmp_path / "images.npz", tmp_path / "again.csv")
+    found, again = lines(tmp_path / "out.csv"), lines(tmp_path / "again.csv")
+    assert [line["row"] for line in found] == ["a.png", "b.png", "c.png"]
+    assert [line["entropy"] for line in found] == [line["entropy"] for line in again]
+    complaints = (tmp_path / "out.csv.bad").read_text()
+    assert 'd.png,"has 9×8 pixels, the model takes 8×8"' in complaints
+    assert "e.png,is no image that can be read" in complaints
+
+
+def test_a_table_without_a_column_is_refused_before_any_work(model_file, table, tmp_path):
+    table.write_text(table.read_text().replace("petal width (cm)", "width"))
+    with pytest.raises(InputError, match="lacks the column 'petal width"):
+        predict_file(model_file, table, tmp_path / "out.csv")
