@@ -96,7 +96,7 @@ class _LocalLinear(torch.autograd.Function):
             scaled = of_kl * ctx.precision
             of_mean.addcmul_(mean, scaled)
             of_log_variance.add_(0.5 * scaled).mul_(variance).sub_(0.5 * of_kl)
-        limits = -ctx.limit, ctx.limit
-        of_log_variance = torch.ops.aten.hardtanh_backward(of_log_variance, log_variance, *limits)
+        passed = torch.ops.aten.hardtanh_backward.grad_input  # the gradient of a cut, in place
+        passed(of_log_variance, log_variance, -ctx.limit, ctx.limit, grad_input=of_log_variance)
         of_bias = outer.sum(0) if ctx.has_bias else None
         return of_inputs, of_mean, of_log_variance, of_bias, None, None, None

@@ -63,9 +63,10 @@ class EvidentialHead(Head):
         return Dirichlet.clamped(self.prior_map(readout))
 
     def loss(self, embedding: Tensor, readout: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        posterior, prior = self.belief(embedding, readout), self.prior(embedding, readout)
-        local_kl = dirichlet.kl(posterior.log_concentration, prior.log_concentration)
-        return posterior.expected_nll(labels).mean(), local_kl.mean()
+        log_alpha = self.belief(embedding, readout).log_concentration.double()  # once for both terms
+        log_beta = self.prior(embedding, readout).log_concentration
+        local_kl = dirichlet.kl(log_alpha, log_beta)
+        return dirichlet.expected_nll(log_alpha, labels).mean(), local_kl.mean()
 
 
 class SquaredErrorHead(Head):

@@ -1,0 +1,35 @@
+"""The gradient of the KL of two Dirichlet laws against autograd and against differences."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from totalcal.functional import dirichlet
+
+
+def by_autograd(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
+    laws = torch.distributions.Dirichlet(log_alpha.exp()), torch.distributions.Dirichlet(log_beta.exp())
+    return torch.distributions.kl_divergence(*laws)
+
+
+@pytest.mark.parametrize("scale", [0.1, 2.0, 5.0])
+def test_the_gradient_agrees_with_torch_distributions(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours = [scale * torch.randn(6, 4, generator=generator, dtype=torch.float64) for _ in range(2)]
+    theirs = [tensor.clone().requires_grad_() for tensor in ours]
+    ours = [tensor.requires_grad_() for tensor in ours]
+    weights = torch.arange(1.0, 7.0, dtype=torch.float64)
+    (weights * dirichlet.kl(*ours)).sum().backward()
+    (weights * by_autograd(*theirs)).sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_close(mine.grad, other.grad, rtol=1e-7, atol=1e-9)
+
+
+def test_the_gradient_holds_at_the_ends_of_the_range() -> None:
+    log_alpha = torch.tensor(
+        [[-15.0, 15.0, 0.0], [15.0, 15.0, 15.0], [-15.0, -15.0, -14.0]], dtype=torch.float64
+    )
+    log_beta = log_alpha.flip(1) * 0.9
+    laws = log_alpha.requires_grad_(), log_beta.requires_grad_()
+    assert torch.autograd.gradcheck(dirichlet.kl, laws, eps=1e-5, atol=1e-3, rtol=1e-4)
