@@ -10,6 +10,8 @@ import pytest
 
 from totalcal.errors import InputError
 from totalcal.report import write_figures, write_report
+from totalcal.report.collect import boards
+from totalcal.report.commands import commands
 
 HEADINGS = (
     "The verdict",
@@ -139,3 +141,13 @@ def test_a_report_is_written_without_torch(make_run: Callable[..., object], tmp_
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_commands_name_all_that_differs_from_the_preset(runs: Path) -> None:
+    (board,) = boards(runs)
+    first, *reading = commands(board).splitlines()
+    assert first == (
+        "totalcal run digits --models softmax,etp --seeds 2 --preset laptop "
+        "--corruptions --corruption-types fog,snow --severities 1,2,3,4,5 --out runs"
+    )
+    assert reading == ["totalcal table runs", "totalcal report runs -o report.html"]

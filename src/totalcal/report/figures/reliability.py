@@ -21,7 +21,7 @@ def draw(axes: "Axes", curve: Reliability) -> None:
     )  # few inputs, little weight for the eye
     axes.vlines(confidence, accuracy, confidence, color=VERMILLION, linewidth=2.5, alpha=0.45)
     axes.plot(confidence, accuracy, color=BLUE, linewidth=0.8, alpha=0.5)
-    axes.scatter(confidence, accuracy, sizes, color=BLUE, linewidths=0, zorder=3)
+    axes.scatter(confidence, accuracy, sizes, color=BLUE, linewidths=0, zorder=3, clip_on=False)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
     _counts(axes, curve)
 

@@ -7,6 +7,7 @@ from typing import Any
 from totalcal.records import is_score
 from totalcal.report.blocks import Block, Cell, Listing, Section, Table
 from totalcal.report.collect import Board, Run
+from totalcal.report.commands import commands
 
 _MOVING = frozenset({"task", "preset", "model", "seed", "majority_error", "worst", "direction"})
 
@@ -14,11 +15,12 @@ _MOVING = frozenset({"task", "preset", "model", "seed", "majority_error", "worst
 def provenance_section(board: Board) -> Section:
     """All that is needed to make each number again."""
     blocks: list[Block] = [
-        Listing("The commands that make these numbers", _commands(board), folded=False),
+        Listing("The commands that make these numbers", commands(board), folded=False),
         _runs(board),
         _shared(board),
         Listing(
-            "Configuration, what all runs share", _as_json(_common(run.folder.config for run in board.runs))
+            "Configuration, what all runs share",
+            _as_json(_common(_flat(run.folder.config) for run in board.runs)),
         ),
     ]
     return Section(
@@ -29,31 +31,8 @@ def provenance_section(board: Board) -> Section:
     )
 
 
-def _commands(board: Board) -> str:
-    """One command for each way in which settings differ from the preset."""
-    alike: dict[str, list[Run]] = {}
-    for run in board.runs:
-        alike.setdefault(_options(board, run), []).append(run)
-    made = [
-        f"totalcal run {board.task} --models {_models(runs)} --seeds {len(board.seeds)}{options} --out runs"
-        for options, runs in alike.items()
-    ]
-    return "\n".join([*made, "totalcal table runs", "totalcal report runs -o report.html"])
-
-
-def _options(board: Board, run: Run) -> str:
-    preset = " --authors-settings" if board.preset == "authors" else f" --preset {board.preset}"
-    settings = run.folder.config.get("settings", {})
-    chosen = {key: value for key, value in settings.items() if key != "members"}  # of an ensemble: the seeds
-    return preset + "".join(f" --set {key}={_as_text(value)}" for key, value in chosen.items())
-
-
-def _models(runs: Iterable[Run]) -> str:
-    return ",".join(dict.fromkeys(run.folder.config["model"] for run in runs))
-
-
 def _runs(board: Board) -> Table:
-    common = _common(run.folder.config for run in board.runs)
+    common = _common(_flat(run.folder.config) for run in board.runs)
     rows = [
         [Cell(run.model), Cell(str(run.seed), run.seed), Cell(run.folder.name), Cell(_own(run, common))]
         for run in board.runs
@@ -85,8 +64,18 @@ def _is_fact(key: str) -> bool:
 
 
 def _own(run: Run, common: Mapping[str, Any]) -> str:
-    own = {key: value for key, value in run.folder.config.items() if key not in common}
+    own = {key: value for key, value in _flat(run.folder.config).items() if key not in common}
     return ", ".join(f"{key}={_as_text(value)}" for key, value in own.items() if key not in _MOVING)
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of all sections by name, `optimisation.learning_rate`, beside what stands above them."""
+    settings = {
+        f"{name}.{key}": value
+        for name, section in config.get("sections", {}).items()
+        for key, value in section.items()
+    }
+    return {key: value for key, value in config.items() if key not in ("sections", "settings")} | settings
 
 
 def _common(many: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
