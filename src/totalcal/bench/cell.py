@@ -34,16 +34,23 @@ class Cell:
         return int(self.sections["training"]["epochs"])
 
     @property
-    def config(self) -> dict[str, Any]:
-        """The whole of it as JSON, from which the cell can be made again."""
+    def identity(self) -> dict[str, Any]:
+        """What every record of the cell begins with."""
         return {
-            "format": FORMAT,
             "task": self.task,
             "preset": self.preset,
             "model": self.model,
             "seed": self.seed,
             "epochs": self.epochs,
             "settings": dict(self.settings),
+        }
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The whole of it as JSON, from which the cell can be made again."""
+        return {
+            "format": FORMAT,
+            **self.identity,
             "sections": {name: dict(section) for name, section in self.sections.items()},
             "needs": list(self.needs),
         }

@@ -87,12 +87,7 @@ def _generator(variant: Variant, cell: Cell) -> torch.Generator:
 def _line(variant: Variant, cell: Cell, tallies: Sequence[RunningScores]) -> dict[str, Any]:
     few, many = tallies
     return {
-        "task": cell.task,
-        "preset": cell.preset,
-        "model": cell.model,
-        "seed": cell.seed,
-        "epochs": cell.epochs,
-        "settings": dict(cell.settings),
+        **cell.identity,
         "corruption": variant.type,
         "severity": variant.severity,
         "images": variant.images,

@@ -73,7 +73,7 @@ def corruption_jobs(
     if not done or task(done[0].config["task"]).kind != "image":
         raise InputError("corruptions need at least one finished run on a task of images.")
     variants = [Variant(type, severity, images) for severity, type in product(severities, types)]
-    return Jobs([CorruptionJob(done, variant, data_dir) for variant in variants])
+    return Jobs.planned([CorruptionJob(done, variant, data_dir) for variant in variants])
 
 
 def _is_judged(run: RunFolder, variant: Variant) -> bool:

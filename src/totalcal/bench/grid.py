@@ -37,4 +37,4 @@ class CellJob:
 
 
 def cell_jobs(cells: Sequence[Cell], root: Path, data_dir: Path | None = None) -> Jobs:
-    return Jobs([CellJob(cell, root.absolute(), data_dir) for cell in cells])
+    return Jobs.planned([CellJob(cell, root.absolute(), data_dir) for cell in cells])

@@ -18,15 +18,18 @@ class PlannedJob(FolderJob, Protocol):
 
 @dataclass(frozen=True)
 class Jobs:
-    """Every folder is there from the beginning, so that whoever looks sees what is still to come."""
+    """A set of jobs and their folders."""
 
     jobs: Sequence[PlannedJob]
 
-    def __post_init__(self) -> None:
-        for job in self.jobs:
+    @classmethod
+    def planned(cls, jobs: Sequence[PlannedJob]) -> "Jobs":
+        """Every folder is there from the beginning, so that whoever looks sees what is still to come."""
+        for job in jobs:
             job.folder.plan(job.config)
             if not job.folder.is_done:
                 job.folder.ask()
+        return cls(jobs)
 
     def folders(self) -> list[RunFolder]:
         return [job.folder for job in self.jobs]

@@ -57,12 +57,7 @@ def record_of(cell: Cell, judgement: Judgement, predictor: Predictor, data: Task
     """Everything that was measured, and what is needed to trust it."""
     scores = {key: value for key, value in judgement.verdict.to_dict().items() if value is not None}
     return {
-        "task": cell.task,
-        "preset": cell.preset,
-        "model": cell.model,
-        "seed": cell.seed,
-        "epochs": cell.epochs,
-        "settings": dict(cell.settings),
+        **cell.identity,
         "reduced": base_preset(cell.task, cell.preset).reduced,
         **scores,
         **_by_uncertainty(judgement.verdict),
