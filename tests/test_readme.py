@@ -21,7 +21,7 @@ def test_the_blocks_of_the_readme_run_one_after_another() -> None:
 @pytest.mark.parametrize("model", sorted(MODELS))
 def test_every_model_trains_from_the_readme_s_loop(model: str) -> None:
     names: dict[str, object] = {}
-    for block in BLOCKS:
+    for block in (block for block in BLOCKS if "evaluate" not in block):
         training = block.split("\nprediction =")[0].replace("epochs=20", "epochs=1")
         exec(training.replace("totalcal.etp", f"totalcal.{model}"), names)
     assert names["loss"].item() > 0
