@@ -35,7 +35,7 @@ class Preprocessing:
 
     def __call__(self, rows: npt.ArrayLike) -> Tensor:
         """The rows as a model takes them, in float32; the arithmetic is in float64."""
-        values = torch.from_numpy(np.array(rows, dtype=np.float64))  # a copy: the rows may be read-only
+        values = torch.from_numpy(np.asarray(rows, dtype=np.float64).copy())  # the rows may be read-only
         if values.shape[1:] != self.shape:
             raise ShapeError(
                 f"the model takes rows of shape {self.shape}, but these have {tuple(values.shape[1:])}."
