@@ -19,7 +19,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
     models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,rivals",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
-    epochs: Annotated[int, typer.Option(help="Of training, for each model.", min=1)] = 30,
+    epochs: Annotated[int | None, typer.Option(help="Other than the preset's 40.", min=1)] = None,
 ) -> None:
     """Train and judge all models and rivals on handwritten digits, and write a report; minutes on two cores.
 
@@ -31,7 +31,9 @@ def demo(
     from totalcal.report import write_report
 
     begun = time.monotonic()
-    cells = Grid("digits", "laptop", {"epochs": epochs}).cells(models_named(models), seeds)
+    cells = Grid("digits", "laptop", {} if epochs is None else {"epochs": epochs}).cells(
+        models_named(models), seeds
+    )
     typer.echo(
         f"{len(cells)} runs on 8×8 digits; foreign inputs: letters. Ctrl-C stops, the same command goes on."
     )

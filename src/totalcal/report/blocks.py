@@ -135,5 +135,6 @@ class Chapter:
 
     name: str
     title: str
+    preset: str
     badge: str
     sections: Sequence[Section] = field(default_factory=tuple)

@@ -24,7 +24,7 @@ def draw_histograms(axes: "Axes", histograms: Entropies) -> None:
     for (name, counts), color, dashes in zip(histograms.foreign.items(), FOREIGN, _DASHES, strict=False):
         axes.stairs(_share(counts), edges, color=color, linestyle=dashes, linewidth=1.5, label=name)
     axes.set(xlim=(edges[0], edges[-1]), xlabel="entropy (nats)", ylabel="share of inputs")
-    legend_above(axes)
+    legend_above(axes, columns=2)
 
 
 def draw_rocs(axes: "Axes", rocs: Mapping[str, Roc]) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MOST_ROWS = 20  # with a name beside them
+
 
 def draw_cells(axes: "Axes", cells: np.ndarray, classes: Sequence[str]) -> None:
     """The content of each cell, a row a class; orange speaks for the class, purple against it."""
@@ -33,10 +35,9 @@ def _heat_map(
     )
     rows, columns = values.shape
     axes.grid(visible=False)
-    axes.set(
-        xlabel="cell", yticks=np.arange(rows) + 0.5, xticks=np.arange(0, columns, max(columns // 10, 1)) + 0.5
-    )
-    axes.set_yticklabels(classes)
-    axes.set_xticklabels([str(int(tick)) for tick in axes.get_xticks()])
+    every_row, every_column = -(-rows // _MOST_ROWS), max(columns // 10, 1)
+    axes.set_xlabel("cell")
+    axes.set_xticks(np.arange(0, columns, every_column) + 0.5, map(str, range(0, columns, every_column)))
+    axes.set_yticks(np.arange(0, rows, every_row) + 0.5, classes[::every_row])
     axes.invert_yaxis()
     axes.figure.colorbar(mesh, ax=axes, label=label, fraction=0.05, pad=0.02)

@@ -37,7 +37,11 @@ def chapter(board: Board) -> Chapter:
     """Everything there is to say about one task under one preset."""
     found = (make(board) for make in SECTIONS)
     return Chapter(
-        board.name, board.task, _badge(board), [section for section in found if section is not None]
+        board.name,
+        board.task,
+        board.preset,
+        _badge(board),
+        [section for section in found if section is not None],
     )
 
 
