@@ -7,6 +7,7 @@ from totalcal.errors import InputError
 from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback
 from totalcal.training.configuration import configuration
+from totalcal.training.denormals import flushed_denormals
 from totalcal.training.frozen import behind_backbone, embedded
 from totalcal.training.history import History
 from totalcal.training.keeper import Keeper, NoKeeper
@@ -65,7 +66,7 @@ def fit(
     fabric = hardware.launch()
     if fabric.world_size > 1 and isinstance(source, LoaderSource):
         raise InputError("a DataLoader shuffles for itself on every rank. Give its data set, and batch_size.")
-    with borrowed_generators(fabric.device):
+    with borrowed_generators(fabric.device), flushed_denormals():
         trained = model
         if freeze_backbone:
             trained, device = behind_backbone(model), fabric.device
