@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 STAND_INS = '''
 import os, signal, time
@@ -43,6 +44,9 @@ def stand_in(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.delitem(sys.modules, "stand_ins", raising=False)
     import stand_ins
+
+    # Workers that another test has started know nothing of this folder.
+    get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
     def make(name, manner="well"):
         job = stand_ins.StandIn(Path(tmp_path) / "runs" / name, manner)
