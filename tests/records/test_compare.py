@@ -77,3 +77,10 @@ def test_too_few_common_seeds_are_refused():
 def test_a_score_nobody_knows_is_refused():
     with pytest.raises(UnknownNameError, match="auroc"):
         bold("aurok", {"a": Summary(0.5, 0.1, 3)})
+
+
+def test_where_the_best_is_a_single_run_the_others_spread_counts() -> None:
+    """An ensemble of all seeds is one run: nothing is known of its spread."""
+    alone = Summary(0.10, float("nan"), 1)
+    cells = {"ensemble": alone, "near": Summary(0.12, 0.01, 3), "far": Summary(0.14, 0.01, 3)}
+    assert bold("nll", cells) == {"ensemble", "near"}

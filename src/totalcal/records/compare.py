@@ -25,8 +25,9 @@ class Difference(NamedTuple):
 def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
     """The models within three standard deviations of the best: |mean − best mean| ≤ 3 · std of the best.
 
-    The rule behind all 80 cells of the paper's Table 2. A best of one seed stands alone, with its equals; a
-    model whose mean is not finite is never bold. Of several best means the widest standard deviation counts.
+    The rule behind all 80 cells of the paper's Table 2. The spread of a best of one seed (say, an ensemble)
+    is not known: then that of each other model counts. A model whose mean is not finite is never bold. Of
+    several best means the widest standard deviation counts.
 
     >>> cells = {"a": Summary(0.10, 0.01, 3), "b": Summary(0.13, 0.0, 3), "c": Summary(0.14, 0.1, 3)}
     >>> sorted(bold("error", cells))
@@ -37,8 +38,14 @@ def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
         return set()
     sign = 1 if describe(score).lower_is_better else -1
     best = min(finite.values(), key=lambda summary: (sign * summary.mean, -_spread(summary)))
-    reach = 3 * _spread(best) + ROUNDING * abs(best.mean)
-    return {model for model, summary in finite.items() if abs(summary.mean - best.mean) <= reach}
+    return {
+        model for model, summary in finite.items() if abs(summary.mean - best.mean) <= _reach(best, summary)
+    }
+
+
+def _reach(best: Summary, other: Summary) -> float:
+    spread = _spread(best) if best.n > 1 else _spread(other)
+    return 3 * spread + ROUNDING * abs(best.mean)
 
 
 def paired_bootstrap(
