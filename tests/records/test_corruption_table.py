@@ -48,3 +48,10 @@ def test_the_papers_figures_stand_beside_ours(columns):
     (row,) = [row for row in as_markdown(corruption_layout(columns)).splitlines() if row.startswith("| etp")]
     assert "**9.5 ± 2.8**" in row
     assert "**3.0 ± 1.0**" in row
+
+
+def test_a_severity_on_its_way_is_left_out() -> None:
+    """Its mean would be over other types than that of the severities before it."""
+    done = [_line("etp", type, 0, 0.1, severity=1) for type in ("fog", "snow")]
+    column = corruption_columns([*done, _line("etp", "fog", 0, 0.1, severity=2)])[0]
+    assert {severity for severity, _ in column.summaries} == {1}

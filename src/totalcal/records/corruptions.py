@@ -53,7 +53,8 @@ def corruption_records(root: Path) -> list[Record]:
 
 
 def corruption_columns(records: Iterable[Record]) -> list[CorruptionColumn]:
-    return [_column(task, preset, lines) for (task, preset), lines in by_column(records).items()]
+    columns = by_column(records).items()
+    return [_column(task, preset, _comparable(lines)) for (task, preset), lines in columns]
 
 
 def corruption_layout(columns: Sequence[CorruptionColumn]) -> Layout:
@@ -83,6 +84,21 @@ def corruption_lines(columns: Sequence[CorruptionColumn]) -> list[dict[str, Any]
         for (severity, score), summaries in column.summaries.items()
         for label, summary in summaries.items()
     ]
+
+
+def _comparable(records: Sequence[Record]) -> Sequence[Record]:
+    """Those of the severities at which every run has met every type: other means cannot be compared.
+
+    All of them, where there is no such severity yet.
+    """
+    met = {(line["config"], line["corruption"], line["severity"]) for line in records}
+    runs, types, severities = ({place[axis] for place in met} for axis in range(3))
+    whole = {
+        severity
+        for severity in severities
+        if all((run, kind, severity) in met for run in runs for kind in types)
+    }
+    return [line for line in records if line["severity"] in whole] or records
 
 
 def _column(task: str, preset: str, records: Sequence[Record]) -> CorruptionColumn:
