@@ -7,6 +7,7 @@ EBNN, an evidential Bayesian neural net: a complete Bayesian model (section 4) w
 import torch
 from torch import Tensor, nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import EmbeddingEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import NoLatent
@@ -26,6 +27,7 @@ class UniformPrior(nn.Module):
         return torch.zeros(*readout.shape[:-1], self.num_classes).to(readout)
 
 
+@stamped
 def ebnn(
     backbone: nn.Module,
     num_classes: int,

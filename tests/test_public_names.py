@@ -22,7 +22,6 @@ PUBLIC = {
     "Predictor",
     "Preprocessing",
     "RIVALS",
-    "Recipe",
     "SavedModel",
     "SoftmaxClassifier",
     "TuringProcess",

@@ -21,7 +21,6 @@ _NAMES = {
         "SoftmaxClassifier",
     ),
     "totalcal.files.preprocessing": ("Preprocessing",),
-    "totalcal.files.recipe": ("Recipe",),
     "totalcal.files.saved": ("SavedModel", "load", "save"),
     "totalcal.models": ("MODELS", "anp", "bnn", "edl", "enp", "etp", "np", "softmax"),
     "totalcal.process": ("TuringProcess",),
@@ -64,7 +63,6 @@ __all__ = [
     "Predictive",
     "Predictor",
     "Preprocessing",
-    "Recipe",
     "SavedModel",
     "SoftmaxClassifier",
     "TuringProcess",
@@ -98,7 +96,6 @@ if TYPE_CHECKING:
         SoftmaxClassifier,
     )
     from totalcal.files.preprocessing import Preprocessing
-    from totalcal.files.recipe import Recipe
     from totalcal.files.saved import SavedModel, load, save
     from totalcal.models import MODELS, anp, bnn, edl, enp, etp, np, softmax
     from totalcal.process import TuringProcess

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from totalcal.models import model_named
+from totalcal.origin import origin_of, stamp
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.process import TuringProcess
 
@@ -52,6 +53,9 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     """
     make = model_named(model)
     process = make(copy.deepcopy(net), num_classes, **{**_DEFAULTS.get(model, {}), **arguments})
+    origin = origin_of(process)
     if isinstance(getattr(process.head, "evidence_map", None), LinearEvidence):
         process.head.evidence_map = ScaledEvidence(num_classes, process.latent.width)
+    if origin is not None:
+        stamp(process, "wrap", {"model": model, **origin.arguments}, net)
     return process.train(net.training)

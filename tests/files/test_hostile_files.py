@@ -16,7 +16,7 @@ from totalcal.files.saved import load, save
 
 @pytest.fixture
 def path(tmp_path, recipe):
-    save(recipe.build(), tmp_path / "it.totalcal", recipe=recipe)
+    save(recipe.build(), tmp_path / "it.totalcal")
     return tmp_path / "it.totalcal"
 
 

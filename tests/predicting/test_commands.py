@@ -13,7 +13,7 @@ def run(*arguments):
 def test_inspect_shows_model_gate_and_price(model_file):
     shown = run("inspect", model_file).output
     for word in (
-        "etp(num_classes=3)",
+        "etp(num_classes=3, num_cells=20",
         "mlp(",
         "20 cells",
         "setosa, versicolor, virginica",

@@ -8,9 +8,10 @@ import torch
 from numpy.testing import assert_allclose
 from PIL import Image
 
+from totalcal import etp
+from totalcal.backbones import small_convnet
 from totalcal.errors import InputError
 from totalcal.files.preprocessing import Preprocessing
-from totalcal.files.recipe import Recipe
 from totalcal.files.saved import save
 from totalcal.predicting.stream import predict_file
 
@@ -106,11 +107,10 @@ def test_a_pickle_in_an_array_file_is_refused(model_file, tmp_path):
 
 @pytest.fixture
 def image_model(tmp_path):
-    recipe = Recipe("etp", 2, backbone="small_convnet", backbone_arguments={"image": [1, 8, 8]})
     preprocessing = Preprocessing((1, 8, 8), torch.tensor(0.5), torch.tensor(0.5))
     torch.manual_seed(0)
-    model = recipe.build()
-    save(model, tmp_path / "it.totalcal", recipe=recipe, classes=["a", "b"], preprocessing=preprocessing)
+    model = etp(small_convnet(2), 2)
+    save(model, tmp_path / "it.totalcal", classes=["a", "b"], preprocessing=preprocessing)
     return tmp_path / "it.totalcal"
 
 

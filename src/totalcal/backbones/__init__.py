@@ -1,6 +1,6 @@
 """Networks v_w(x) that end in one column a class; a saved model names one here and its keyword arguments.
 
-They use nothing else of this package: any `nn.Module` with that last layer serves as well.
+They know nothing of the models: any `nn.Module` with that last layer serves as well.
 
 >>> sum(p.numel() for p in BACKBONES["lenet5"](num_classes=10).parameters())
 431080

@@ -4,7 +4,10 @@ from collections import OrderedDict
 
 from torch import nn
 
+from totalcal.origin import stamped
 
+
+@stamped
 def small_convnet(
     num_classes: int,
     image: tuple[int, int, int] = (1, 8, 8),

@@ -4,10 +4,13 @@ from collections import OrderedDict
 
 from torch import nn
 
+from totalcal.origin import stamped
+
 GREY = (20, 50, 500)  # Fashion-MNIST
 COLOUR = (192, 192, 1000)  # CIFAR-10, SVHN
 
 
+@stamped
 def lenet5(
     num_classes: int,
     image: tuple[int, int, int] = (1, 28, 28),
@@ -28,16 +31,20 @@ def lenet5(
     flat = second * _after_two_stages(height) * _after_two_stages(width)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     # max and ReLU commute: pooling first is the same function on a quarter of the pixels.
-    layers |= {"conv1": nn.Conv2d(channels, first, 5), "pool1": nn.MaxPool2d(2), "relu1": nn.ReLU()}
-    layers |= {"conv2": nn.Conv2d(first, second, 5), "pool2": nn.MaxPool2d(2), "relu2": nn.ReLU()}
+    layers |= {"conv1": nn.Conv2d(channels, first, 5), "pool1": nn.MaxPool2d(2), "relu1": _relu()}
+    layers |= {"conv2": nn.Conv2d(first, second, 5), "pool2": nn.MaxPool2d(2), "relu2": _relu()}
     layers["flatten"] = nn.Flatten()
     if dropout:
         layers["dropout1"] = nn.Dropout(dropout)
-    layers |= {"linear1": nn.Linear(flat, hidden), "relu3": nn.ReLU()}
+    layers |= {"linear1": nn.Linear(flat, hidden), "relu3": _relu()}
     if dropout:
         layers["dropout2"] = nn.Dropout(dropout)
     layers["classes"] = nn.Linear(hidden, num_classes)
     return nn.Sequential(layers)
+
+
+def _relu() -> nn.Module:
+    return nn.ReLU(inplace=True)  # nothing else needs its input
 
 
 def _after_two_stages(size: int) -> int:

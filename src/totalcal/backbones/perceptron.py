@@ -5,7 +5,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from totalcal.origin import stamped
 
+
+@stamped
 def mlp(
     num_inputs: int, num_classes: int, hidden: Sequence[int] = (32,), dropout: float = 0.0
 ) -> nn.Sequential:

@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from totalcal.origin import stamped
+
 
 class LSTMClassifier(nn.Module):
     """Embedding → LSTM → the last step → one column a class.
@@ -25,6 +27,7 @@ class LSTMClassifier(nn.Module):
         return logits
 
 
+@stamped
 def lstm(
     num_classes: int,
     vocabulary: int = 1001,

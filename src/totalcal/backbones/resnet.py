@@ -7,6 +7,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from totalcal.origin import stamped
+
 Stem = Literal["imagenet", "authors", "cifar"]
 
 
@@ -31,6 +33,7 @@ class ResidualBlock(nn.Module):
         return outputs
 
 
+@stamped
 def resnet18(
     num_classes: int, stem: Stem = "imagenet", width: int = 64, channels: int = 3, dropout: float = 0.0
 ) -> nn.Sequential:

@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from totalcal.backbones import mlp
 from totalcal.errors import MissingExtraError
 from totalcal.estimator import rows
 from totalcal.estimator.learning import Learner, source_of
 from totalcal.files.preprocessing import Preprocessing
-from totalcal.files.recipe import Recipe
 from totalcal.files.saved import save
 from totalcal.inference import predict_alike
+from totalcal.models import model_named
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
 from totalcal.types import Batch, ContextUse, Predictive
 
@@ -31,7 +32,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     training stops when their NLL has not fallen for so many epochs. `draws` of weights and memory make a
     prediction; they are the same for every row, so that a row's prediction does not depend on the others.
 
-    Attributes: `classes_`, `model_` (the process), `preprocessing_`, `recipe_`, `context_`, `n_iter_`.
+    Attributes: `classes_`, `model_` (the process), `preprocessing_`, `context_`, `n_iter_`.
     """
 
     _model_name: ClassVar[str]
@@ -126,7 +127,6 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         save(
             self.model_,
             path,
-            recipe=self.recipe_,
             gate=gate,
             classes=self.classes_.tolist(),
             preprocessing=self.preprocessing_,
@@ -143,17 +143,12 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows.check_classes(classes, type(self).__name__)
         self.classes_ = classes
         self.preprocessing_ = Preprocessing.fitted(table, getattr(self, "feature_names_in_", None))
-        self.recipe_ = Recipe(
-            self._model_name,
-            len(classes),
-            dict(self.model_arguments or {}),
-            "mlp",
-            {"num_inputs": table.shape[1], "hidden": [int(width) for width in self.hidden]},
-        )
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            self.model_ = self.recipe_.build().eval()
+            backbone = mlp(table.shape[1], len(classes), [int(width) for width in self.hidden])
+            make = model_named(self._model_name)
+            self.model_ = make(backbone, len(classes), **(self.model_arguments or {})).eval()
         self._learner = Learner(self.model_, self.learning_rate, self.batch_size)
 
     def _choose_context(self, data: Batch) -> None:

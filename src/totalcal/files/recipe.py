@@ -1,24 +1,27 @@
 """What a model was made of, in plain values: enough to make it again without running foreign code."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Self
 
 from torch import nn
 
 from totalcal.backbones import BACKBONES
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.models import model_named
+from totalcal.models import MODELS
+from totalcal.origin import is_plain, origin_of
 from totalcal.process import TuringProcess
+from totalcal.wrapping import wrap
 
-_LONGEST_LIST = 64
+_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType({**MODELS, "wrap": wrap})
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model by name, its backbone by name, and the keyword arguments of both.
+    """What makes a model (one of the family, or `wrap`) and its backbone, by name, with keyword arguments.
 
-    Without the name of a backbone the user's own module is handed over, now and whenever a file is loaded.
+    Without the name of a backbone the user's own module is handed over whenever a file is loaded.
 
     >>> Recipe("etp", 3, backbone="mlp", backbone_arguments={"num_inputs": 4}).build().num_classes
     3
@@ -31,11 +34,13 @@ class Recipe:
     backbone_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        model_named(self.model)
+        if self.model not in _MAKERS:
+            raise UnknownNameError("model", self.model, _MAKERS)
         if self.backbone is not None and self.backbone not in BACKBONES:
             raise UnknownNameError("backbone", self.backbone, BACKBONES)
         for name, value in {**self.arguments, **self.backbone_arguments}.items():
-            _check_plain(name, value)
+            if not is_plain(value):
+                raise InputError(f"a recipe holds plain values, but {name} is {type(value).__name__}.")
 
     def build(self, backbone: nn.Module | None = None) -> TuringProcess:
         """The model, with fresh weights; the backbone is the one named, or else the one given."""
@@ -46,7 +51,7 @@ class Recipe:
                 else f"this recipe makes its own backbone, {self.backbone!r}: give none."
             )
         made = self.build_backbone() if backbone is None else backbone
-        return model_named(self.model)(made, self.num_classes, **self.arguments)
+        return _MAKERS[self.model](made, num_classes=self.num_classes, **self.arguments)
 
     def build_backbone(self) -> nn.Module:
         """The named backbone alone."""
@@ -61,11 +66,24 @@ class Recipe:
         return cls(**content)
 
 
-def _check_plain(name: str, value: object) -> None:
-    """Numbers, words, truth values, None, and short lists of them: what JSON keeps, and no code."""
-    values = value if isinstance(value, list | tuple) else (value,)
-    if len(values) > _LONGEST_LIST or not all(isinstance(v, str | int | float | None) for v in values):
-        raise InputError(
-            f"a recipe holds plain values, but {name} is {type(value).__name__}. "
-            "Leave the recipe out, and hand the whole model over when you load: load(path, model=…)."
-        )
+def recipe_of(model: TuringProcess) -> Recipe | None:
+    """The recipe of a model of the family; None for one of the user's own parts, or changed by hand since.
+
+    >>> recipe_of(MODELS["edl"](BACKBONES["mlp"](4, 3), 3)).backbone
+    'mlp'
+    """
+    origin = origin_of(model)
+    if origin is None or origin.factory not in _MAKERS:
+        return None
+    named = origin.backbone if origin.backbone and origin.backbone.factory in BACKBONES else None
+    return Recipe(
+        origin.factory,
+        model.num_classes,
+        _without_classes(origin.arguments),
+        named.factory if named else None,
+        _without_classes(named.arguments) if named else {},
+    )
+
+
+def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "num_classes"}

@@ -16,7 +16,7 @@ from totalcal.errors import InputError, ModelFileError, TotalcalError
 from totalcal.files import tensors
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.preprocessing import Preprocessing
-from totalcal.files.recipe import Recipe
+from totalcal.files.recipe import Recipe, recipe_of
 from totalcal.inference import predict_alike
 from totalcal.process import TuringProcess
 from totalcal.rejection import Gate
@@ -30,7 +30,6 @@ class SavedModel:
     """What a file holds, ready to use."""
 
     model: TuringProcess
-    recipe: Recipe | None = None
     gate: Gate | None = None
     classes: tuple[ClassName, ...] | None = None
     preprocessing: Preprocessing | None = None
@@ -53,7 +52,6 @@ def save(
     model: TuringProcess,
     path: str | os.PathLike[str],
     *,
-    recipe: Recipe | None = None,
     gate: Gate | None = None,
     classes: Sequence[ClassName] | None = None,
     preprocessing: Preprocessing | None = None,
@@ -62,12 +60,13 @@ def save(
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
-    With a recipe that names its backbone the file is enough by itself. Without a name the backbone, and
-    without a recipe the whole model, is handed over when the file is loaded. `context` holds the rows, after
-    preprocessing, that a model such as `anp` predicts from; `scores` those on held-out data.
+    A model of the family around one of our backbones is made again from the file alone. A backbone of your
+    own is handed over when the file is loaded, and so is the whole model if its parts are your own; the file
+    says which. `context` holds the rows, after preprocessing, that a model such as `anp` predicts from;
+    `scores` those on held-out data.
     """
     names = None if classes is None else tuple(classes)
-    whole = SavedModel(model, recipe, gate, names, preprocessing, context, scores)
+    whole = SavedModel(model, gate, names, preprocessing, context, scores)
     write_container(Path(path), Container(_description(whole), tensors.packed(_tensor_groups(whole))))
 
 
@@ -78,14 +77,16 @@ def load(
     model: TuringProcess | None = None,
     largest: int = LARGEST,
 ) -> SavedModel:
-    """Read what `save` wrote; a module of the user's own is given here, built as it was, and gets filled."""
+    """Read what `save` wrote; a module of your own is given here, built as it was, and gets the weights.
+
+    `backbone` is one within a model of the family, wrapped or not; `model` one of your own parts.
+    """
     content = read_container(Path(path), largest)
     try:
         groups = tensors.unpacked(content.tensors)
         recipe = _optional(Recipe.from_json, content.description["recipe"])
         return SavedModel(
             model=_filled(recipe, backbone, model, groups["model"]),
-            recipe=recipe,
             gate=_optional(Gate.from_json, content.description["gate"]),
             classes=_optional(tuple, content.description["classes"]),
             preprocessing=_preprocessing(content.description["preprocessing"], groups),
@@ -109,16 +110,14 @@ def _filled(
         return tensors.filled(model, state)
     if recipe is None:
         raise ModelFileError(
-            "the file has no recipe: build the model as it was, and hand it over: load(path, model=…)."
+            "its model has parts of your own: build it as it was, and hand it over: load(path, model=…)."
         )
-    if recipe.backbone is None:
-        return tensors.filled(recipe.build(backbone), state)
     return tensors.built(recipe, backbone, state)
 
 
 def _description(saved: SavedModel) -> dict[str, Any]:
     """All that is not a tensor, as plain values."""
-    given = saved.preprocessing
+    given, recipe = saved.preprocessing, recipe_of(saved.model)
     return {
         "versions": {
             "totalcal": __version__,
@@ -126,7 +125,7 @@ def _description(saved: SavedModel) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "num_classes": saved.model.num_classes,
-        "recipe": saved.recipe and saved.recipe.as_json(),
+        "recipe": recipe and recipe.as_json(),
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),
         "preprocessing": given and {"shape": given.shape, "columns": given.columns},

@@ -33,7 +33,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
 def _model(description: dict[str, Any]) -> str:
     recipe = description["recipe"]
     if recipe is None:
-        return "of your own: hand it over, load(path, model=…)"
+        return "with parts of your own: hand it over, load(path, model=…)"
     return _call(recipe["model"], {"num_classes": recipe["num_classes"], **recipe["arguments"]})
 
 

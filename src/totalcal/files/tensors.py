@@ -7,7 +7,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from totalcal.errors import InputError, ModelFileError
+from totalcal.errors import ModelFileError
 from totalcal.files.recipe import Recipe
 from totalcal.process import TuringProcess
 
@@ -47,11 +47,9 @@ def filled(model: TuringProcess, state: Mapping[str, Tensor]) -> TuringProcess:
 
 def built(recipe: Recipe, backbone: nn.Module | None, state: Mapping[str, Tensor]) -> TuringProcess:
     """The model of a recipe with these weights."""
-    if backbone is not None:
-        raise InputError(f"the file makes its own backbone, {recipe.backbone!r}: give none.")
     _check_appetite(recipe, sum(tensor.numel() for tensor in state.values()))
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
-        return filled(recipe.build(), state)
+        return filled(recipe.build(backbone), state)
 
 
 def _check_appetite(recipe: Recipe, available: int) -> None:
@@ -60,8 +58,10 @@ def _check_appetite(recipe: Recipe, available: int) -> None:
     The backbone is laid out without memory and counted; what else grows with an argument, cells and widths,
     grows with the number of classes too.
     """
-    with torch.device("meta"):
-        asked = sum(parameter.numel() for parameter in recipe.build_backbone().parameters())
+    asked = 0
+    if recipe.backbone is not None:
+        with torch.device("meta"):
+            asked = sum(parameter.numel() for parameter in recipe.build_backbone().parameters())
     sizes = [value for value in recipe.arguments.values() if isinstance(value, int)]
     grown = recipe.num_classes * max(sizes, default=0)
     if asked > available or grown > max(available, _HARMLESS):

@@ -5,6 +5,7 @@ Its M is the context itself, which it must carry along: `predict(â€¦, context=â€
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
@@ -12,6 +13,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import ContextUse, LossWeights
 
 
+@stamped
 def anp(
     backbone: nn.Module,
     num_classes: int,

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import EmbeddingEvidence
 from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import NoLatent
@@ -10,6 +11,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import LossWeights
 
 
+@stamped
 def bnn(
     backbone: nn.Module,
     num_classes: int,

@@ -2,12 +2,14 @@
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.heads import Evidence, SquaredErrorHead
 from totalcal.parts.latents import NoLatent
 from totalcal.process import TuringProcess
 from totalcal.types import LossWeights
 
 
+@stamped
 def edl(
     backbone: nn.Module,
     num_classes: int,

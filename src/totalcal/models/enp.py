@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
@@ -9,6 +10,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import ContextUse, LossWeights
 
 
+@stamped
 def enp(
     backbone: nn.Module,
     num_classes: int,

@@ -4,6 +4,7 @@ from torch import nn
 
 from totalcal.functional.cell_starts import CellStart, squared_noise
 from totalcal.functional.update_rules import UpdateRule, tanh_blend
+from totalcal.origin import stamped
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import ExternalMemory
@@ -12,6 +13,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import LossWeights
 
 
+@stamped
 def etp(
     backbone: nn.Module,
     num_classes: int,

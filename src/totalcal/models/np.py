@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import SetLatent
@@ -9,6 +10,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import LossWeights
 
 
+@stamped
 def np(backbone: nn.Module, num_classes: int, *, latent_kl: float = 1.0, width: int = 32) -> TuringProcess:
     """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given."""
     latent = SetLatent(num_classes, width)

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from totalcal.origin import stamped
 from totalcal.parts.evidence import EmbeddingEvidence
 from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import NoLatent
@@ -9,6 +10,7 @@ from totalcal.process import TuringProcess
 from totalcal.types import LossWeights
 
 
+@stamped
 def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
     """Cross-entropy on the backbone's logits: the net one has before reading about uncertainty."""
     return TuringProcess(

@@ -1,0 +1,73 @@
+"""How a module was made: the name and the arguments of its factory, left on the module by the factory.
+
+A file then names them, and the module is made again from there: no code is in the file.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from torch import nn
+
+P = ParamSpec("P")
+M = TypeVar("M", bound=nn.Module)
+
+_LONGEST_LIST = 64
+_KEPT_AS = "origin"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A factory by name, its arguments as plain values, the backbone's own origin, and what came out."""
+
+    factory: str
+    arguments: Mapping[str, Any]
+    backbone: "Origin | None"
+    structure: str
+
+
+def stamped(factory: Callable[P, M]) -> Callable[P, M]:
+    """A factory that leaves its `Origin` on what it makes; the argument `backbone` goes by its own origin.
+
+    Defaults are noted too, so that a later version with others makes the same. Where another argument is no
+    plain value, such as a module or a function, there is no origin: names cannot say it.
+
+    >>> @stamped
+    ... def linear(rows, columns=2):
+    ...     return nn.Linear(rows, columns)
+    >>> origin_of(linear(3)).arguments
+    {'columns': 2, 'rows': 3}
+    """
+    parameters = inspect.signature(factory).parameters
+    defaults = {name: each.default for name, each in parameters.items() if is_plain(each.default)}
+
+    @functools.wraps(factory)
+    def make(*args: P.args, **kwargs: P.kwargs) -> M:
+        module = factory(*args, **kwargs)
+        given = {**defaults, **dict(zip(parameters, args, strict=False)), **kwargs}
+        backbone = given.pop("backbone", None)
+        if all(map(is_plain, given.values())):
+            stamp(module, factory.__name__, given, backbone)
+        return module
+
+    return make
+
+
+def stamp(module: nn.Module, factory: str, arguments: Mapping[str, Any], backbone: nn.Module | None) -> None:
+    """Leave an origin on a module."""
+    inner = None if backbone is None else origin_of(backbone)
+    vars(module)[_KEPT_AS] = Origin(factory, arguments, inner, repr(module))
+
+
+def origin_of(module: nn.Module) -> Origin | None:
+    """How a module was made; None where nobody noted it, or where layers were changed since."""
+    origin = vars(module).get(_KEPT_AS)
+    return origin if isinstance(origin, Origin) and origin.structure == repr(module) else None
+
+
+def is_plain(value: object) -> bool:
+    """Numbers, words, truth values, None, and short lists of them: what JSON keeps, and no code."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    return len(values) <= _LONGEST_LIST and all(isinstance(each, str | int | float | None) for each in values)

@@ -1,0 +1,66 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from totalcal import MODELS, etp, wrap
+from totalcal.backbones import BACKBONES, lenet5, mlp
+from totalcal.functional.cell_starts import one_class_each
+from totalcal.origin import is_plain, origin_of
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_says_how_it_and_its_backbone_were_made(name):
+    origin = origin_of(MODELS[name](mlp(4, num_classes=3, hidden=(5,)), 3))
+    assert (origin.factory, origin.arguments["num_classes"]) == (name, 3)
+    assert origin.backbone.factory == "mlp"
+    assert origin.backbone.arguments == {"num_inputs": 4, "num_classes": 3, "hidden": (5,), "dropout": 0.0}
+
+
+@pytest.mark.parametrize("name", list(BACKBONES))
+def test_every_backbone_goes_by_its_name_in_the_registry(name):
+    needed = {"num_inputs": 4} if name == "mlp" else {}
+    with torch.device("meta"):
+        assert origin_of(BACKBONES[name](num_classes=3, **needed)).factory == name
+
+
+def test_what_names_cannot_say_has_no_origin():
+    assert origin_of(etp(mlp(4, 3), 3, cell_start=one_class_each)) is None
+    assert origin_of(etp(mlp(4, 3), 3, key_map=nn.Linear(3, 3))) is None
+
+
+def test_defaults_are_noted_where_they_are_plain():
+    noted = origin_of(etp(nn.Linear(4, 3), 3)).arguments
+    assert noted["retention"] == 0.99
+    assert "update_rule" not in noted
+
+
+def test_a_module_with_other_layers_than_it_was_made_with_has_no_origin():
+    backbone = lenet5(10)
+    backbone.classes = nn.Linear(500, 3)
+    assert origin_of(backbone) is None
+    model = etp(mlp(4, 3), 3)
+    model.head.evidence_map = nn.Identity()
+    assert origin_of(model) is None
+
+
+def test_a_copy_has_the_origin_of_its_original():
+    model = etp(mlp(4, 3), 3)
+    assert origin_of(copy.deepcopy(model)) == origin_of(model)
+
+
+def test_a_wrapped_net_notes_the_settings_that_wrapping_chose():
+    origin = origin_of(wrap(mlp(4, 3), num_classes=3))
+    assert (origin.factory, origin.arguments["model"], origin.arguments["layers"]) == ("wrap", "etp", "none")
+    assert origin.backbone.factory == "mlp"
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "a", None, True, (1, 2), ["a", None]])
+def test_plain_values(value):
+    assert is_plain(value)
+
+
+@pytest.mark.parametrize("value", [nn.ReLU(), torch.ones(()), print, [[1]], {"a": 1}, [1] * 65])
+def test_values_beyond_plain(value):
+    assert not is_plain(value)
