@@ -24,6 +24,8 @@ def multi_head_weights(queries: Tensor, keys: Tensor) -> Tensor:
     Each head has its own keys for the same cells. The mean of the weights reads the mean of what the
     heads read, so the readout stays in the space of the classes, and writing needs no other formula.
     """
+    if keys.shape[-3] == 1:
+        return attention_weights(queries, keys.squeeze(-3))
     return attention_weights(queries.unsqueeze(-3), keys).mean(-3)  # [..., batch, cells]
 
 

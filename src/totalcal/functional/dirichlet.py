@@ -44,8 +44,7 @@ def expected_nll(log_alpha: Tensor, labels: Tensor) -> Tensor:
     tensor([1.0000], dtype=torch.float64)
     """
     alpha = log_alpha.double().exp()
-    chosen = alpha.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    return alpha.sum(-1).digamma() - chosen.digamma()
+    return alpha.sum(-1).digamma() - _at(labels, alpha).digamma()
 
 
 def expected_squared_error(log_alpha: Tensor, labels: Tensor) -> Tensor:
@@ -65,8 +64,14 @@ def kl(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
     >>> kl(torch.zeros(1, 3), torch.zeros(1, 3))
     tensor([0.], dtype=torch.float64)
     """
-    divergence: Tensor = _KL.apply(log_alpha.double(), log_beta.double())
+    divergence: Tensor = _FreeEnergy.apply(log_alpha.double(), log_beta.double(), None)[0]
     return divergence
+
+
+def free_energy(log_alpha: Tensor, log_beta: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """`expected_nll` and `kl` at once: they share their special functions, forth and back."""
+    divergence, nll = _FreeEnergy.apply(log_alpha.double(), log_beta.double(), labels)
+    return nll, divergence
 
 
 def expected_entropy(log_alpha: Tensor) -> Tensor:
@@ -91,36 +96,63 @@ def _total(log_alpha: Tensor) -> Tensor:
     return log_alpha.double().exp().sum(-1, keepdim=True)  # [..., 1]
 
 
-class _KL(torch.autograd.Function):
-    """The gradients are known, and half as long as what autograd would make of the value:
+class _FreeEnergy(torch.autograd.Function):
+    """The gradients are known, and half as long as what autograd would make of the values:
 
-    of log α: α [(α − β) ψ′(α) − (α₀ − β₀) ψ′(α₀)],   of log β: β [ψ(β) − ψ(β₀) − ψ(α) + ψ(α₀)]
+    of the KL, of log α: α [(α − β) ψ′(α) − (α₀ − β₀) ψ′(α₀)],   of log β: β [ψ(β) − ψ(β₀) − ψ(α) + ψ(α₀)],
+    of the expected NLL, of log α: α [ψ′(α₀) − onehot(y) ψ′(α)].
+
+    A last column holds the totals, so that every function is called once.
     """
 
     @staticmethod
-    def forward(ctx: Any, log_alpha: Tensor, log_beta: Tensor) -> Tensor:
-        ctx.save_for_backward(log_alpha, log_beta)  # [..., classes]
-        classes = _above_tangent(log_alpha, log_beta).sum(-1)
-        return classes - _above_tangent(log_alpha.logsumexp(-1), log_beta.logsumexp(-1))
+    def forward(
+        ctx: Any, log_alpha: Tensor, log_beta: Tensor, labels: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        log_alpha, log_beta = _with_total(log_alpha), _with_total(log_beta)  # [..., classes + 1]
+        alpha, beta = log_alpha.exp(), log_beta.exp()
+        beyond = (alpha + 1).digamma()  # ψ(α + 1) = ψ(α) + 1/α
+        gap = _above_tangent(alpha, beta, log_beta - log_alpha, beyond)
+        slope = beyond - alpha.reciprocal()  # ψ(α)
+        ctx.save_for_backward(alpha, beta, slope, labels)
+        ctx.set_materialize_grads(False)
+        divergence = gap[..., :-1].sum(-1) - gap[..., -1]
+        return divergence, None if labels is None else slope[..., -1] - _at(labels, slope)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
-        alpha, beta = (saved.exp() for saved in ctx.saved_tensors)
-        alpha_total, beta_total = alpha.sum(-1, keepdim=True), beta.sum(-1, keepdim=True)
-        slope = (alpha - beta) * torch.polygamma(1, alpha) - (alpha_total - beta_total) * torch.polygamma(
-            1, alpha_total
-        )
-        distance = beta.digamma() - alpha.digamma() + (alpha_total.digamma() - beta_total.digamma())
-        scale = outer.unsqueeze(-1)
-        return scale * alpha * slope, scale * beta * distance
+    def backward(
+        ctx: Any, of_kl: Tensor | None, of_nll: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, None]:
+        alpha, beta, slope, labels = ctx.saved_tensors
+        curvature = torch.polygamma(1, alpha)  # ψ′(α)
+        of_alpha, of_beta = torch.zeros_like(alpha[..., :-1]), None
+        if of_kl is not None:
+            outer = of_kl.unsqueeze(-1)
+            of_alpha = outer * _less_total((alpha - beta) * curvature)
+            of_beta = outer * _less_total(beta.digamma() - slope) * beta[..., :-1]
+        if of_nll is not None:
+            of_alpha += (of_nll * curvature[..., -1]).unsqueeze(-1)
+            of_alpha.scatter_add_(-1, labels.unsqueeze(-1), (-of_nll * _at(labels, curvature)).unsqueeze(-1))
+        return of_alpha * alpha[..., :-1], of_beta, None
 
 
-def _above_tangent(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
+def _with_total(log_alpha: Tensor) -> Tensor:
+    return torch.cat([log_alpha, log_alpha.logsumexp(-1, keepdim=True)], -1)
+
+
+def _less_total(values: Tensor) -> Tensor:
+    return values[..., :-1] - values[..., -1:]
+
+
+def _at(labels: Tensor, values: Tensor) -> Tensor:
+    return values.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+
+
+def _above_tangent(alpha: Tensor, beta: Tensor, log_ratio: Tensor, beyond: Tensor) -> Tensor:
     """D(β, α), with the pole at 0 taken out: log Γ(α) = log Γ(α + 1) − log α, ψ(α) = ψ(α + 1) − 1/α.
 
     Near the pole log Γ and ψ are large and cancel; what they leave, β/α − 1 − log(β/α), does not.
     """
-    alpha, beta, log_ratio = log_alpha.exp(), log_beta.exp(), log_beta - log_alpha
-    smooth = (beta + 1).lgamma() - (alpha + 1).lgamma() - (beta - alpha) * (alpha + 1).digamma()
+    smooth = (beta + 1).lgamma() - (alpha + 1).lgamma() - (beta - alpha) * beyond
     return smooth + log_ratio.expm1() - log_ratio

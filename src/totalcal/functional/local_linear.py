@@ -30,27 +30,35 @@ def local_linear(
 ) -> LocalLinear:
     """xμᵀ + b + √(x² (σ²)ᵀ + 10⁻⁸) ε and KL(N(μ, σ²) ‖ N(0, 1/β)), with log σ² cut to ± `limit`.
 
-    In the precision of the weights also under autocast: variances are too small for half of it.
+    ε is used up: where no gradient is wanted, its memory becomes the output's. All is in the precision of the
+    weights, under autocast too: variances are too small for half of it.
     """
     with torch.autocast(inputs.device.type, enabled=False):
-        function = _LocalLinear.apply if torch.is_grad_enabled() else _LocalLinear.forward
-        results = function(inputs.to(mean.dtype), mean, log_variance, bias, epsilon, limit, precision)
-    return LocalLinear(*results[:2])
+        rows = inputs.to(mean.dtype)
+        if torch.is_grad_enabled() or precision is not None:
+            results = _LocalLinear.apply(rows, mean, log_variance, bias, epsilon, limit, precision)
+            return LocalLinear(*results[:2])
+        root = _root(rows.square(), log_variance.clamp(-limit, limit).exp_())
+        return LocalLinear(epsilon.mul_(root).add_(F.linear(rows, mean, bias)), mean.new_zeros(()))
+
+
+def _root(squares: Tensor, variance: Tensor) -> Tensor:
+    """√(x² (σ²)ᵀ + 10⁻⁸), rows × outputs."""
+    return F.linear(squares, variance).add_(_ROOT_GUARD).sqrt_()
 
 
 class _LocalLinear(torch.autograd.Function):
     """With g the gradient of the output, c that of the KL and s the root, the gradients are
 
-    q = g ε / 2s,   of x: g μ + 2 x (q σ²),   of μ: gᵀ x + c β μ,   of log σ²: (qᵀ x² + c β/2) σ² − c/2,
+    q = g ε / s,   of x: g μ + x (q σ²),   of μ: gᵀ x + c β μ,   of log σ²: ½ [(qᵀ x² + c β) σ² − c],
 
     the last where it was not cut. Written out, since passes over the weights are what a mean-field step costs
     above its matrix products: autograd's own take several times as many.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(
+        ctx: Any,
         inputs: Tensor,
         mean: Tensor,
         log_variance: Tensor,
@@ -58,45 +66,41 @@ class _LocalLinear(torch.autograd.Function):
         epsilon: Tensor,
         limit: float,
         precision: float | None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        cut = log_variance.clamp(-limit, limit)  # [outputs, inputs]
-        log_variances = None if precision is None else cut.sum()
-        variance = cut.exp_()
-        root = F.linear(inputs.square(), variance).add_(_ROOT_GUARD).sqrt_()  # [rows, outputs]
-        output = torch.addcmul(F.linear(inputs, mean, bias), root, epsilon)
+    ) -> tuple[Tensor, Tensor]:
+        low, high = torch.aminmax(log_variance)
+        is_cut = bool((low < -limit) | (high > limit))  # hardly ever: two passes are saved
+        exponent = log_variance.clamp(-limit, limit) if is_cut else log_variance  # [outputs, inputs]
+        variance, squares = exponent.exp(), inputs.square()
+        root = _root(squares, variance)
+        output = F.linear(inputs, mean, bias).addcmul_(root, epsilon)
         kl = mean.new_zeros(())
-        if precision is not None and log_variances is not None:
-            kl = isotropic_kl_of_sums(mean, variance.sum(), log_variances, precision)
-        return output, kl, root, variance
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        rows, mean, log_variance, bias, epsilon, limit, precision = inputs
-        _, _, root, variance = output
-        ctx.mark_non_differentiable(root, variance)
+        if precision is not None:
+            kl = isotropic_kl_of_sums(mean, variance.sum(), exponent.sum(), precision)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(rows, mean, log_variance, epsilon, root, variance)
+        ctx.save_for_backward(
+            inputs, squares, mean, log_variance if is_cut else None, epsilon, root, variance
+        )
         ctx.has_bias, ctx.limit, ctx.precision = bias is not None, limit, precision
+        return output, kl
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, outer: Tensor | None, of_kl: Tensor | None, *unused: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        inputs, mean, log_variance, epsilon, root, variance = ctx.saved_tensors
+    def backward(ctx: Any, outer: Tensor | None, of_kl: Tensor | None) -> tuple[Tensor | None, ...]:
+        inputs, squares, mean, cut, epsilon, root, variance = ctx.saved_tensors
         outer = torch.zeros_like(root) if outer is None else outer
-        inner = (outer * epsilon).div_(root).mul_(0.5)  # q
+        inner = (outer * epsilon).div_(root)  # q
         of_inputs = None
         if ctx.needs_input_grad[0]:
-            of_inputs = (inner @ variance).mul_(inputs).mul_(2).addmm_(outer, mean)
-        of_mean, of_log_variance = outer.t() @ inputs, inner.t() @ inputs.square()
+            of_inputs = (inner @ variance).mul_(inputs).addmm_(outer, mean)
+        of_mean, of_log_variance = outer.t() @ inputs, inner.t() @ squares
         if of_kl is None or ctx.precision is None:
-            of_log_variance.mul_(variance)
+            of_log_variance.mul_(variance).mul_(0.5)
         else:
             scaled = of_kl * ctx.precision
             of_mean.addcmul_(mean, scaled)
-            of_log_variance.add_(0.5 * scaled).mul_(variance).sub_(0.5 * of_kl)
-        passed = torch.ops.aten.hardtanh_backward.grad_input  # the gradient of a cut, in place
-        passed(of_log_variance, log_variance, -ctx.limit, ctx.limit, grad_input=of_log_variance)
+            of_log_variance.add_(scaled)
+            torch.addcmul(-0.5 * of_kl, of_log_variance, variance, value=0.5, out=of_log_variance)
+        if cut is not None:
+            of_log_variance.masked_fill_(cut.abs() > ctx.limit, 0.0)
         of_bias = outer.sum(0) if ctx.has_bias else None
         return of_inputs, of_mean, of_log_variance, of_bias, None, None, None

@@ -7,14 +7,14 @@ for every draw of Z (draws × cells × width: the sums over the context), and of
 from collections.abc import Callable
 
 from torch import Tensor
-from torch.nn import functional as F
 
 UpdateRule = Callable[[Tensor, Tensor, float], Tensor]
 
 
 def written_content(weights: Tensor, embedding: Tensor, labels: Tensor) -> Tensor:
     """Σ_C φ_r(v, Z) [onehot(y) + softmax(v)]: what a context writes, draws × cells × classes."""
-    content = F.one_hot(labels, embedding.shape[-1]) + embedding.softmax(-1)  # [context, classes]
+    ones = embedding.new_ones(len(labels), 1)
+    content = embedding.softmax(-1).scatter_add_(-1, labels.unsqueeze(-1), ones)  # [context, classes]
     return weights.transpose(-1, -2) @ content
 
 

@@ -63,10 +63,9 @@ class EvidentialHead(Head):
         return Dirichlet.clamped(self.prior_map(readout))
 
     def loss(self, embedding: Tensor, readout: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        log_alpha = self.belief(embedding, readout).log_concentration.double()  # once for both terms
-        log_beta = self.prior(embedding, readout).log_concentration
-        local_kl = dirichlet.kl(log_alpha, log_beta)
-        return dirichlet.expected_nll(log_alpha, labels).mean(), local_kl.mean()
+        posterior, prior = self.belief(embedding, readout), self.prior(embedding, readout)
+        nll, local_kl = dirichlet.free_energy(posterior.log_concentration, prior.log_concentration, labels)
+        return nll.mean(), local_kl.mean()
 
 
 class SquaredErrorHead(Head):

@@ -72,7 +72,8 @@ class ExternalMemory(Latent):
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         """q(Z) is p_M(Z) itself, so that the latent KL is 0; one draw serves the batch."""
-        return self.draw(embedding, None, 1, noise)[0], embedding.new_zeros(())
+        cells = self.drawn_cells(1, noise)[0]
+        return read(self.attention_weights(embedding, cells), cells), embedding.new_zeros(())
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
         cells = self.drawn_cells(draws, noise)
@@ -84,7 +85,7 @@ class ExternalMemory(Latent):
         return self.cells + math.sqrt(self.cell_variance) * epsilon
 
     def attention_weights(self, embedding: Tensor, cells: Tensor) -> Tensor:
-        """φ: how much each row minds each cell, draws × batch × cells."""
+        """φ: how much each row minds each cell, batch × cells, for every draw of the cells."""
         return multi_head_weights(embedding, self.key_map(cells))
 
     @torch.no_grad()
