@@ -11,6 +11,7 @@ from totalcal.cli import (  # noqa: F401
     inspect,
     predict,
     report,
+    results,
     score,
     status,
     table,

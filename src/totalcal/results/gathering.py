@@ -1,0 +1,77 @@
+"""The records of finished runs in one file, small enough to be kept with the pages that show them."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from totalcal.errors import InputError
+from totalcal.records.corruptions import corruption_records
+from totalcal.records.folders import RunFolder, finished_records, run_folders
+from totalcal.records.labels import place
+from totalcal.records.lines import Line, read_lines, write_lines
+from totalcal.records.store import Record
+
+_CORRUPTION_DIGITS = 6  # of 10,000 images; a line for each run, type and severity must be short
+
+
+class Gathered(NamedTuple):
+    """How many lines each file holds now."""
+
+    records: int
+    corruptions: int
+
+
+def gather(runs: Path, target: Path) -> Gathered:
+    """The records of the finished runs beneath `runs`, added to `target`; a run that was there is replaced.
+
+    Beside `fashion.jsonl` stand `fashion.timing.jsonl`, the hours, and `fashion.corruptions.jsonl` if there
+    are any. What came from other folders of runs, or from another machine, stays.
+    """
+    if target.suffix != ".jsonl":
+        raise InputError(f"records are kept as JSON lines: a name that ends in .jsonl, not {target.name!r}.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    records = _merged(target, finished_records(runs), ("config",))
+    hours = [_hours(run) for run in run_folders(runs) if run.is_done]
+    _merged(timing_file(target), hours, ("config",))
+    spoiled = [_rounded(line) for line in _corrupted(runs)]
+    corrupted = _merged(corruptions_file(target), spoiled, ("config", "corruption", "severity"))
+    return Gathered(records, corrupted)
+
+
+def timing_file(records: Path) -> Path:
+    return records.with_suffix(".timing.jsonl")
+
+
+def corruptions_file(records: Path) -> Path:
+    return records.with_suffix(".corruptions.jsonl")
+
+
+def _merged(target: Path, lines: Sequence[Record], identity: tuple[str, ...]) -> int:
+    found: dict[tuple[Any, ...], Record] = {}
+    for line in [*read_lines(target), *lines]:
+        found[tuple(line[key] for key in identity)] = line
+    if found:
+        write_lines(target, sorted(found.values(), key=lambda line: _order(line, identity)))
+    return len(found)
+
+
+def _order(line: Record, identity: tuple[str, ...]) -> tuple[Any, ...]:
+    """Seed by seed, as the grid runs them; nothing depends on where or when a run took place."""
+    cell = line["task"], line["preset"], line["seed"], place(line["model"])
+    return (*cell, *(line[key] for key in identity))
+
+
+def _hours(run: RunFolder) -> Line:
+    config = run.config
+    named = {key: config[key] for key in ("task", "preset", "model", "seed", "settings")}
+    seconds = run.timing.seconds_by_epoch
+    return {**named, "config": run.name, "epochs": len(seconds), "seconds": round(sum(seconds), 1)}
+
+
+def _corrupted(runs: Path) -> Iterable[Record]:
+    return corruption_records(runs) if any(runs.glob("*/corruptions.jsonl")) else []
+
+
+def _rounded(line: Record) -> Line:
+    digits = _CORRUPTION_DIGITS
+    return {key: round(value, digits) if isinstance(value, float) else value for key, value in line.items()}

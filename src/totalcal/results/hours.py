@@ -1,0 +1,30 @@
+"""How long the training behind a table took."""
+
+from collections.abc import Iterable
+
+from totalcal.records.labels import by_column, in_order
+from totalcal.records.layout import Entry, Layout, Section
+from totalcal.records.store import Record
+
+_NOTE = "Hours of training alone, one thread a run, on two shared virtual cores; judging comes on top."
+
+
+def hours_layout(lines: Iterable[Record]) -> Layout:
+    """A row a model: runs, epochs, hours in all."""
+    sections = [
+        Section(f"{task} ({preset})", _rows(runs)) for (task, preset), runs in by_column(lines).items()
+    ]
+    return Layout(["", "runs", "epochs", "hours"], sections, [_NOTE])
+
+
+def _rows(runs: Iterable[Record]) -> list[list[Entry]]:
+    by_model: dict[str, list[Record]] = {}
+    for run in runs:
+        by_model.setdefault(run["model"], []).append(run)
+    rows = [_row(model, by_model[model]) for model in in_order(by_model)]
+    return [*rows, _row("in all", [run for found in by_model.values() for run in found])]
+
+
+def _row(label: str, runs: list[Record]) -> list[Entry]:
+    epochs, seconds = sum(run["epochs"] for run in runs), sum(run["seconds"] for run in runs)
+    return [Entry(label), *map(Entry, (str(len(runs)), str(epochs), f"{seconds / 3600:.1f}"))]

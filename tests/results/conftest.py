@@ -1,0 +1,43 @@
+"""Records and run folders without a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from totalcal.records.folders import RunFolder
+from totalcal.records.lines import append_line
+
+
+def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
+    settings = more.pop("settings", {})
+    cell = {"task": "fashion", "preset": "paper", "model": model, "seed": seed, "epochs": 2}
+    scores = {"error": 0.08, "nll": 0.25, "ece": 0.01, "ece_100": 0.02, "auroc": 0.9, "auroc/mnist": 0.9}
+    rest = {"settings": settings, "majority_error": 0.9, "config": config or f"{model}{seed}{settings}"}
+    return cell | scores | rest | more
+
+
+@pytest.fixture
+def make_record() -> Callable[..., dict[str, Any]]:
+    return record
+
+
+@pytest.fixture
+def finish_run() -> Callable[..., None]:
+    """A run folder with one record, and with as many lines of corruption as asked for."""
+
+    def finish(runs: Path, corruptions: int = 0, done: bool = True, **cell: Any) -> None:
+        line = record(**cell)
+        run = RunFolder(runs / line["config"])
+        run.plan({key: line[key] for key in ("task", "preset", "model", "seed", "epochs", "settings")})
+        run.start()
+        run.timing.note("trained", seconds=[10.0, 20.0])
+        append_line(run.records_file, line)
+        for severity in range(1, corruptions + 1):
+            spoiled = {"corruption": "fog", "severity": severity, "examples": 10, "error": 1 / 3}
+            append_line(run.corruptions_file, line | spoiled)
+        if done:
+            run.finish()
+
+    return finish
