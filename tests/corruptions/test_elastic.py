@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from scipy import ndimage
 
 from totalcal.corruptions.draws import Draws
@@ -45,7 +46,7 @@ def test_elastic_is_within_a_level_of_scipy(few, side, length, smoothness, jitte
     planes = np.moveaxis(images.numpy() / 255.0, -1, 1)
     planes = [pulled(x, move) for x, move in zip(planes, moves, strict=True)]
     if length:
-        fields = draws.uniform(2, side, side, low=-1, high=1).double().numpy()
+        fields = draws.words(torch.int16, 2, side, side).double().numpy() / 2**15
         planes = [kneaded(x, field, smoothness, length) for x, field in zip(planes, fields, strict=True)]
     theirs = np.floor(np.moveaxis(np.stack(planes), 1, -1) * 255 + 1e-6)
     assert np.abs(ours - theirs).max() <= 1

@@ -18,14 +18,6 @@ def test_smoothing_agrees_with_scipy_at_every_border(border, sigma):
     assert_allclose(linear.smooth(PLANES, sigma, border, truncate=3.0), theirs, atol=1e-12)
 
 
-def test_a_kernel_of_any_rank_is_correlated():
-    kernel = np.random.default_rng(1).random((5, 5))
-    theirs = ndimage.correlate(PLANES.numpy(), kernel[None, None], mode="mirror")
-    assert_allclose(
-        linear.apply(PLANES, *linear.from_kernel(torch.from_numpy(kernel), 20, linear.mirror)), theirs
-    )
-
-
 @pytest.mark.parametrize(
     ("side", "factor", "geometry"),
     [

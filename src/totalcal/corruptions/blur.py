@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from totalcal.corruptions import linear
+from totalcal.corruptions import linear, stencil
 from totalcal.corruptions.draws import Draws
 from totalcal.corruptions.in_order import smooth_in_order
 from totalcal.corruptions.motion import directional_blur
@@ -30,37 +30,32 @@ def _smooth(images: Tensor, sigma: float) -> Tensor:
     x is whole, so only the change is cut off, and it is small enough for float32 to see the farthest taps:
     they weigh 10⁻⁶, and tip the many values that would else be whole levels.
     """
-    down, across = _gaussian_change(images.shape[1], sigma)
+    down, across, slack = (table.to(images.device) for table in _gaussian_change(images.shape[1], sigma))
     x = images.flatten(2).float()  # [batch, side, side · 3]
-    sideways = x @ across.to(x)
-    change = sideways.baddbmm_(down.to(x).expand(len(x), -1, -1), x + sideways)
-    slack = _ROUNDING * float(down.abs().max())
-    return x.add_(change.add_(slack).floor_()).to(torch.uint8).view_as(images)
+    sideways = torch.addmm(slack, x.flatten(0, 1), across).view_as(x)
+    change = sideways.baddbmm_(down.expand(len(x), -1, -1), x.add_(sideways))
+    return change.floor_().to(torch.int16).add_(images.flatten(2)).to(torch.uint8).view_as(images)
 
 
 @lru_cache(maxsize=8)
-def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, Tensor]:
-    """D for rows, and Dᵀ for columns of three interleaved channels."""
+def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, Tensor, Tensor]:
+    """D for rows, Dᵀ for columns of three interleaved channels, and slack, which no row of D changes."""
     change = linear.gaussian(side, sigma)[0] - torch.eye(side, dtype=torch.float64)
-    return change.float(), torch.kron(change.T.contiguous(), torch.eye(3)).float()
+    across = torch.kron(change.T.contiguous(), torch.eye(3))
+    return change.float(), across.float(), _ROUNDING * change.abs().max().float()
 
 
 def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:
-    """Correlation with a disk whose edge is softened by a 3 × 3 Gaussian.
-
-    In float64: the softening weighs 10⁻⁶ at severity 4, and tips the fifths that would else be whole levels.
-    """
-    return from_planes(
-        linear.apply(to_planes(images, torch.float64), *_disk(images.shape[1], radius, softness))
-    )
+    """Correlation with a disk whose edge is softened by a 3 × 3 Gaussian."""
+    return stencil.correlate(images, _disk(radius, softness))
 
 
 @lru_cache(maxsize=8)
-def _disk(side: int, radius: float, softness: float) -> tuple[Tensor, Tensor]:
+def _disk(radius: float, softness: float) -> list[stencil.Ring]:
     offsets = torch.arange(-ceil(radius) - 1, ceil(radius) + 2)  # one pixel of margin for the softening
     disk = (offsets**2 + offsets[:, None] ** 2 <= radius**2).double()
     soften = linear.band(linear.gaussian_taps(softness, 1), len(offsets), linear.nearest)
-    return linear.from_kernel(soften @ (disk / disk.sum()) @ soften.T, side, linear.mirror)
+    return stencil.rings(soften @ (disk / disk.sum()) @ soften.T)
 
 
 def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Tensor:

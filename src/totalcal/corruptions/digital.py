@@ -13,10 +13,11 @@ from totalcal.corruptions.pixels import truncate
 
 def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
     """(x − μ) · factor + μ, μ the mean of each channel of the image."""
+    side = images.shape[1]
     rows = images.flatten(2).float()  # [batch, side, side · 3]
-    mean = rows.mean(1).unflatten(1, (-1, 3)).mean(1)
-    shift = (1 - factor) * mean.repeat(1, images.shape[1]).unsqueeze(1)
-    return truncate(torch.add(shift, rows, alpha=factor)).view_as(images)
+    of_each_channel = torch.eye(3, device=rows.device).repeat(side, side).div_(side)
+    mean = rows.mean(1) @ of_each_channel  # [batch, side · 3]
+    return truncate(rows.lerp_(mean.unsqueeze(1), 1 - factor)).view_as(images)
 
 
 def brightness(images: Tensor, draws: Draws, added: float) -> Tensor:

@@ -43,7 +43,7 @@ class Draws:
         return self._cut(torch.empty(BLOCK, *shape, dtype=torch.bool).random_(generator=self._generator))
 
     def words(self, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Signed integers, uniform over all that `dtype` can hold; several come out of one 64-bit draw."""
+        """Integers, uniform over all that `dtype` can hold; several come out of one 64-bit draw."""
         values = BLOCK * torch.Size(shape).numel()  # BLOCK is a multiple of the words in 64 bits
         wide = torch.empty(values * dtype.itemsize // 8, dtype=torch.int64)
         wide.random_(-(2**63), None, generator=self._generator)

@@ -1,25 +1,33 @@
 """Elastic: the image drawn on rubber, pulled by three pins, then kneaded."""
 
+from functools import lru_cache
+from typing import Final
+
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
+from torch.nn.functional import grid_sample
 
 from totalcal.corruptions import linear
 from totalcal.corruptions.draws import Draws
 from totalcal.corruptions.pixels import from_planes, to_planes
 
+_LARGEST_WORD: Final = 2**15
+
 
 def elastic_transform(
     images: Tensor, draws: Draws, length: float, smoothness: float, jitter: float
 ) -> Tensor:
-    """An affine jitter, then a smooth random displacement; all parameters in sides of the image."""
+    """An affine jitter, then a smooth random displacement; all parameters in sides of the image.
+
+    Displacements are uniform in steps of 2⁻¹⁵ of the largest.
+    """
     side = images.shape[1]
     moves = draws.uniform(3, 2, low=-jitter * side, high=jitter * side)
     planes = _pull(to_planes(images), moves)
     if length:
-        fields = draws.uniform(2, side, side, low=-1, high=1)
-        fields = linear.smooth(fields, smoothness * side, linear.reflect, truncate=3.0)
-        planes = _knead(planes, fields, length)
+        words = draws.words(torch.int16, 2, side, side).float()
+        fields = linear.smooth(words, smoothness * side, linear.reflect, truncate=3.0)
+        planes = _knead(planes, fields, length / _LARGEST_WORD)
     return from_planes(planes)
 
 
@@ -28,17 +36,32 @@ def _pull(planes: Tensor, moves: Tensor) -> Tensor:
     side = planes.shape[-1]
     middle, arm = side // 2, side // 3
     pins = middle + arm * moves.new_tensor([[1, 1], [1, -1], [-1, -1]])
-    old, new = (2 * places.double() / (side - 1) - 1 for places in (pins.expand_as(moves), pins + moves))
-    back = torch.linalg.solve(torch.cat([new, torch.ones_like(new[..., :1])], -1), old)  # [batch, 3, 2]
-    per_x, per_y, shift = back.float().split(1, 1)  # [batch, 1, (x, y)]
-    steps = torch.linspace(-1, 1, side, device=planes.device).unsqueeze(1)
-    grid = (steps * per_y).unsqueeze(2) + (steps * per_x + shift).unsqueeze(1)  # [batch, side, side, (x, y)]
-    return grid_sample(planes, grid, padding_mode="reflection", align_corners=True)
+    below, corner, left = (2 * (pins + moves).double() / (side - 1) - 1).unbind(1)  # [batch, (x, y)]
+    back = _inverse(corner - left, below - corner) * (4 * arm / (side - 1))
+    shift = 2 * pins[1].double() / (side - 1) - 1 - (corner.unsqueeze(1) @ back).squeeze(1)
+    grid = _homogeneous(side).to(planes) @ torch.cat([back, shift.unsqueeze(1)], 1).float()
+    return grid_sample(planes, grid.view(-1, side, side, 2), padding_mode="reflection", align_corners=True)
+
+
+def _inverse(first: Tensor, second: Tensor) -> Tensor:
+    """Of the 2 × 2 matrices with these rows, [batch, 2, 2]: far cheaper than a batch of solvers."""
+    (a, b), (c, d) = first.unbind(1), second.unbind(1)
+    inverse = torch.stack([d, -b, -c, a], 1).view(-1, 2, 2)
+    return inverse / (a * d - b * c).view(-1, 1, 1)
+
+
+@lru_cache(maxsize=8)
+def _homogeneous(side: int) -> Tensor:
+    """(x, y, 1) of every pixel, corners on corners: −1 and 1 are the first and the last centre."""
+    steps = torch.linspace(-1, 1, side)
+    down, across = torch.meshgrid(steps, steps, indexing="ij")
+    return torch.stack([across, down, torch.ones_like(down)], -1).flatten(0, 1)
 
 
 def _knead(planes: Tensor, fields: Tensor, length: float) -> Tensor:
     """Pixel (row, column) from (row + dy, column + dx), `fields` (dx, dy) / `length`; borders reflected."""
-    one = torch.eye(2, 3, device=planes.device).unsqueeze(0)
-    places = affine_grid(one, [1, 1, *planes.shape[2:]], align_corners=False)  # from −1 to 1: two a side
+    side = planes.shape[-1]
+    edges = 1 - 1 / side  # −1 and 1 are the outer edges of the image: two a side
+    places = _homogeneous(side)[:, :2].to(planes).mul(edges).view(side, side, 2)
     grid = torch.add(places, fields.permute(0, 2, 3, 1), alpha=2 * length)
     return grid_sample(planes, grid, padding_mode="reflection", align_corners=False)

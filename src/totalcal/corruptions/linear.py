@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import lru_cache
 from math import ceil
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -64,24 +63,13 @@ def smooth(planes: Tensor, sigma: float, border: Border = nearest, truncate: flo
     return apply(planes, matrix, matrix)
 
 
-_ROUGHEST: Final = 1e-9  # singular values below are rounding
-
-
-def from_kernel(kernel: Tensor, size: int, border: Border) -> tuple[Tensor, Tensor]:
-    """The rows and columns of `apply` that correlate with a square kernel: its singular vectors as bands."""
-    left, values, right = torch.linalg.svd(kernel)
-    rank = int((values > _ROUGHEST).sum())
-    rows = [band(values[k] * left[:, k], size, border) for k in range(rank)]
-    columns = [band(right[k], size, border) for k in range(rank)]
-    return torch.stack(rows), torch.stack(columns)
-
-
 def zoom_geometry(size: int, factor: float) -> tuple[int, int]:
     """Pixels that are seen, and the pixels they are stretched to, for a zoom into the middle."""
     seen = ceil(size / factor)
     return seen, round(seen * factor)
 
 
+@lru_cache(maxsize=32)
 def zoom(size: int, seen: int, stretched: int) -> Tensor:
     """Bilinear resize of the middle `seen` pixels to `stretched`, corners on corners, then cut to `size`."""
     first, trim = (size - seen) // 2, (stretched - size) // 2

@@ -26,12 +26,13 @@ def directional_blur(images: Tensor, angles: Tensor, radius: float, sigma: float
     `images` are bytes [batch, side, side, channels] with edges repeated, `angles` degrees. Images sorted by
     angle share the offsets of a tap in runs, so a tap is a few shifted windows instead of a gather.
     """
-    order = angles.argsort().cpu()
-    sorted_images, weights = images[order], _weights(radius, sigma)
-    offsets = _offsets(angles[order], len(weights))
+    angles, order = angles.cpu().sort()
+    order = order.to(images.device)
+    sorted_images, weights = images.index_select(0, order), _weights(radius, sigma)
+    offsets = _offsets(angles, len(weights))
     blurred = _sum_of_shifts(sorted_images, offsets, weights).add_(_HALF_STEP)
     _settle(blurred, sorted_images, offsets, weights)
-    return blurred.to(torch.uint8)[order.argsort()]
+    return blurred.to(torch.uint8).index_select(0, order.argsort())
 
 
 def _weights(radius: float, sigma: float) -> Floats:

@@ -9,17 +9,19 @@ from torch import Tensor
 from totalcal.corruptions.draws import Draws
 from totalcal.corruptions.pixels import truncate
 
-_WORDS: Final = 2**16  # steps in which the distribution of photon counts is resolved
+_WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits a value
 
 
 def gaussian_noise(images: Tensor, draws: Draws, sd: float) -> Tensor:
-    """x + n, n ~ N(0, sd²)."""
-    return truncate(draws.normal(*images.shape[1:], sd=255 * sd) + images)
+    """x + n, n ~ N(0, sd²). As x is a whole level, ⌊x + n⌋ = x + ⌊n⌋: the noise is whole levels, too."""
+    levels = _look_up(_normal_levels(sd, images.device), _quantiles(images, draws))
+    return levels.add_(images).clamp_(0, 255).to(torch.uint8)
 
 
 def speckle_noise(images: Tensor, draws: Draws, sd: float) -> Tensor:
     """x + x n, n ~ N(0, sd²)."""
-    return truncate(draws.normal(*images.shape[1:], mean=1, sd=sd) * images)
+    factors = _look_up(_normal_factors(sd, images.device), _quantiles(images, draws))
+    return truncate(factors.mul_(images))
 
 
 def impulse_noise(images: Tensor, draws: Draws, amount: float) -> Tensor:
@@ -31,9 +33,34 @@ def impulse_noise(images: Tensor, draws: Draws, amount: float) -> Tensor:
 
 def shot_noise(images: Tensor, draws: Draws, photons: float) -> Tensor:
     """Poisson(x · photons) / photons, looked up: there are only 256 rates."""
-    words = draws.words(torch.int16, *images.shape[1:])
-    place = images.int().mul_(_WORDS).add_(words).add_(_WORDS // 2)
-    return _photon_levels(photons, images.device).index_select(0, place.flatten()).view_as(images)
+    place = images.int().mul_(_WORDS).add_(_quantiles(images, draws))
+    return _look_up(_photon_levels(photons, images.device), place)
+
+
+def _quantiles(images: Tensor, draws: Draws) -> Tensor:
+    """For every value, the number of one of 2¹⁶ equally likely parts of a distribution."""
+    return draws.words(torch.uint16, *images.shape[1:]).int()
+
+
+def _look_up(table: Tensor, place: Tensor) -> Tensor:
+    return table.index_select(0, place.flatten()).view_as(place)
+
+
+@lru_cache(maxsize=1)
+def _normal_levels(sd: float, device: torch.device) -> Tensor:
+    return (255 * sd * _standard_normal()).floor_().to(device, torch.int16)
+
+
+@lru_cache(maxsize=1)
+def _normal_factors(sd: float, device: torch.device) -> Tensor:
+    return (1 + sd * _standard_normal()).to(device, torch.float32)
+
+
+def _standard_normal() -> Tensor:
+    """The normal at the middle of each part, so within ±4.33: the 1.5 · 10⁻⁵ that lie beyond are drawn in."""
+    middles = (torch.arange(_WORDS, dtype=torch.float64) + 0.5) / _WORDS
+    normal: Tensor = torch.special.ndtri(middles)
+    return normal
 
 
 @lru_cache(maxsize=1)  # 16 MB

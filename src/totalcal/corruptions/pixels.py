@@ -19,12 +19,14 @@ def from_planes(planes: Tensor) -> Tensor:
 
 
 def truncate(levels: Tensor) -> Tensor:
-    """⌊level⌋ as bytes, clipped: the benchmark cuts off, it never rounds.
+    """⌊level⌋ as bytes, clipped: the benchmark cuts off, it never rounds. Uses `levels` up.
+
+    By way of int16: clipping is cheaper there, and so is the way from float to bytes.
 
     >>> truncate(torch.tensor([-3.0, 7.9, 300.0]))
     tensor([  0,   7, 255], dtype=torch.uint8)
     """
-    return (levels + _SLACK[levels.dtype]).clamp_(0, 255).to(torch.uint8)
+    return levels.add_(_SLACK[levels.dtype]).to(torch.int16).clamp_(0, 255).to(torch.uint8)
 
 
 def from_grey(images: Tensor) -> Tensor:

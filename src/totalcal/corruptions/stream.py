@@ -67,8 +67,10 @@ def corrupted_blocks(
         block = _as_tensor(images[here])
         within = slice(rows.start - number * BLOCK, rows.stop - number * BLOCK)
         draws = Draws(stable_seed(seed, dataset, type, severity, number), within, block.device)
-        corrupted = to_grey(function(from_grey(block), draws)) if block.ndim == 3 else function(block, draws)
-        yield here, corrupted.numpy() if isinstance(images, np.ndarray) else corrupted
+        with torch.inference_mode():  # a view or a small sum costs two thirds
+            grey = block.ndim == 3
+            corrupted = to_grey(function(from_grey(block), draws)) if grey else function(block, draws)
+        yield here, corrupted.numpy() if isinstance(images, np.ndarray) else corrupted.clone()
 
 
 def _blocks(start: int, stop: int) -> Iterator[tuple[int, slice]]:

@@ -76,15 +76,10 @@ def snow(
     flakes = threshold_below(linear.apply(flakes, magnify, magnify), threshold, 0).clamp_(max=1)
     flakes = flakes.mul_(255).to(torch.uint8).view(-1, side, side, 1)
     fallen = directional_blur(flakes, draws.uniform(low=-135, high=-45).cpu(), radius, sigma)
-    falling = fallen.view(-1, 1, side, side)
-    bleached = _bleach(to_planes(images).div_(255), kept).clamp_(max=1).double()
-    snowy = _add(bleached.mul_(255).to(torch.uint8), _add(falling, falling.flip(2, 3)))
+    falling = fallen.view(-1, 1, side, side).to(torch.int16)
+    bleached = _bleach(to_planes(images).div_(255), kept).double().mul_(255).to(torch.int16)
+    snowy = bleached.add_(falling + falling.flip(2, 3)).clamp_(max=255).to(torch.uint8)
     return snowy.permute(0, 2, 3, 1).contiguous()
-
-
-def _add(levels: Tensor, light: Tensor) -> Tensor:
-    """min(a + b, 255) without leaving bytes."""
-    return levels + torch.minimum(255 - levels, light)
 
 
 def _bleach(x: Tensor, kept: float) -> Tensor:
