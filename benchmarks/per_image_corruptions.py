@@ -21,9 +21,11 @@ from skimage.util import random_noise
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
+BY_PILLOW = {"pixelate", "jpeg_compression"}
+
 
 class PerImage:
-    """One method a corruption, from [side, side, 3] to the same."""
+    """One method a corruption, from [side, side, 3] or, where Pillow does the work, its image, to bytes."""
 
     def __init__(self, rng: np.random.RandomState | np.random.Generator, frost_files: list[Path]) -> None:
         self.rng = rng
@@ -32,10 +34,11 @@ class PerImage:
 
     def on_array(self, type: str, picture: Bytes, parameters: tuple[float, ...]) -> Bytes:
         method: Callable[..., Bytes] = getattr(self, type)
-        return method(picture, *parameters)
+        return method(Image.fromarray(picture) if type in BY_PILLOW else picture, *parameters)
 
-    def on_pil(self, type: str, image: Image.Image, parameters: tuple[float, ...]) -> Image.Image:
-        return Image.fromarray(self.on_array(type, np.asarray(image), parameters))
+    def on_pil(self, type: str, image: Image.Image, parameters: tuple[float, ...]) -> Bytes:
+        method: Callable[..., Bytes] = getattr(self, type)
+        return method(image if type in BY_PILLOW else np.asarray(image), *parameters)
 
     def gaussian_noise(self, picture: Bytes, sd: float) -> Bytes:
         x = picture / 255.0
@@ -162,16 +165,15 @@ class PerImage:
         mean = x.mean(axis=(0, 1), keepdims=True)
         return to_bytes((x - mean) * factor + mean)
 
-    def jpeg_compression(self, picture: Bytes, quality: float) -> Bytes:
+    def jpeg_compression(self, image: Image.Image, quality: float) -> Bytes:
         file = BytesIO()
-        Image.fromarray(picture).save(file, "JPEG", quality=int(quality))
+        image.save(file, "JPEG", quality=int(quality))
         return np.asarray(Image.open(file))
 
-    def pixelate(self, picture: Bytes, scale: float) -> Bytes:
-        side = len(picture)
-        small = int(side * scale)
-        image = Image.fromarray(picture).resize((small, small), Image.Resampling.BOX)
-        return np.asarray(image.resize((side, side), Image.Resampling.BOX))
+    def pixelate(self, image: Image.Image, scale: float) -> Bytes:
+        small = int(image.width * scale)
+        shrunk = image.resize((small, small), Image.Resampling.BOX)
+        return np.asarray(shrunk.resize(image.size, Image.Resampling.BOX))
 
     def elastic_transform(self, picture: Bytes, length: float, smoothness: float, jitter: float) -> Bytes:
         x = (picture / 255.0).astype(np.float32)
