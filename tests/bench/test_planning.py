@@ -66,8 +66,14 @@ def test_a_setting_at_its_default_is_no_other_run():
     assert _one(epochs=50, retention=0.99).name == _one().name
 
 
+def test_a_preset_may_know_better_than_the_default_of_a_model():
+    assert _one().sections["model"]["weight_kl"] == 1.0
+    assert _one(weight_kl=1).settings == {}
+    assert _one(preset="laptop").sections["model"]["weight_kl"] == 0.1
+
+
 def test_whole_and_broken_numbers_are_one_configuration():
-    assert _one(weight_kl=1).name == _one(weight_kl=1.0).name
+    assert _one(weight_kl=2).name == _one(weight_kl=2.0).name
 
 
 def test_a_setting_reaches_those_models_that_have_it():

@@ -29,7 +29,7 @@ def all_settings(net: str, preset: Preset) -> dict[str, dict[str, Any]]:
     """Every argument of the model, of its backbone and of its training, defaults included, as plain JSON."""
     backbone = {**_defaults(BACKBONES[preset.backbone]), **preset.backbone_options}
     sections = {
-        "model": {"name": net, **_defaults(model_named(net))},
+        "model": {"name": net, **_defaults(model_named(net)), **preset.model_options.get(net, {})},
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),
