@@ -39,7 +39,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: Sequence[int] = (64,),
+        hidden: Sequence[int] = (32,),
         *,
         model_arguments: Mapping[str, Any] | None = None,
         learning_rate: float = 3e-3,

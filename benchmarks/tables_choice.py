@@ -1,0 +1,64 @@
+"""How the default width of the estimators was chosen: on tables that `tables.py` does not judge.
+
+    python benchmarks/tables_choice.py
+
+Iris, two tables of scikit-learn's generator and one of Gaussian classes; the NLL of ETPClassifier by
+three-fold cross-validation, in parts of a table's mean over the widths, so that every table has one voice.
+The width with the least mean over the tables is taken.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from tables import Table, generated
+
+from totalcal import ETPClassifier
+
+WIDTHS = ((32,), (64,), (128,), (64, 64))
+MADE = ((300, 10, 2), (600, 20, 4))  # rows, columns, classes
+GAUSSIANS_SEED = 1  # `tables.py` has another
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    yield "iris", Table(*load_iris(return_X_y=True))
+    for seed, (rows, columns, classes) in enumerate(MADE):
+        table = make_classification(
+            rows,
+            columns,
+            n_informative=columns // 2,
+            n_classes=classes,
+            class_sep=1.5,
+            flip_y=0.02,
+            random_state=seed,
+        )
+        yield f"made, {rows} × {columns}, {classes} classes", Table(*table)
+    yield "Gaussians", generated(GAUSSIANS_SEED, rows=600)
+
+
+def cross_validated(hidden: tuple[int, ...], table: Table) -> float:
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    found = cross_val_score(
+        ETPClassifier(hidden, random_state=0), *table, cv=folds, scoring="neg_log_loss", error_score="raise"
+    )
+    return float(-found.mean())
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print("| table |", " | ".join(map(str, WIDTHS)), "|")
+    print("|---" * (1 + len(WIDTHS)) + "|")
+    parts = []
+    for name, table in tables():
+        nlls = np.array([cross_validated(hidden, table) for hidden in WIDTHS])
+        parts.append(nlls / nlls.mean())
+        print(f"| {name} |", " | ".join(f"{nll:.3f}" for nll in nlls), "|", flush=True)
+    means = np.mean(parts, axis=0)
+    print("| in parts of the mean |", " | ".join(f"{mean:.3f}" for mean in means), "|")
+    print("chosen:", WIDTHS[int(means.argmin())])
+
+
+if __name__ == "__main__":
+    main()
