@@ -65,6 +65,13 @@ def test_every_word_of_the_key_gives_other_draws(change):
     assert (corrupt(white, **call) != corrupt(white, "gaussian_noise", 1)).mean() > 0.5
 
 
+@pytest.mark.parametrize("type", CORRUPTIONS)
+def test_the_images_that_are_given_stay_as_they_are(few, type):
+    images = few[:4].numpy().copy()
+    corrupt(images, type, 5)
+    assert_array_equal(images, few[:4])
+
+
 def test_blocks_cover_all_images_in_order():
     blocks = list(corrupted_blocks(GREY, "fog", 1))
     assert [rows for rows, _ in blocks] == [slice(0, 128), slice(128, 150)]

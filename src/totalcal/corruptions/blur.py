@@ -30,19 +30,30 @@ def _smooth(images: Tensor, sigma: float) -> Tensor:
     x is whole, so only the change is cut off, and it is small enough for float32 to see the farthest taps:
     they weigh 10⁻⁶, and tip the many values that would else be whole levels.
     """
-    down, across, slack = (table.to(images.device) for table in _gaussian_change(images.shape[1], sigma))
+    down, across = _gaussian_change(images.shape[1], sigma)
     x = images.flatten(2).float()  # [batch, side, side · 3]
-    sideways = torch.addmm(slack, x.flatten(0, 1), across).view_as(x)
-    change = sideways.baddbmm_(down.expand(len(x), -1, -1), x.add_(sideways))
-    return change.floor_().to(torch.int16).add_(images.flatten(2)).to(torch.uint8).view_as(images)
+    sideways = torch.full_like(x, _ROUNDING * float(down.abs().max()))  # a slack that D (…) does not change
+    lines = sideways.view(-1, x.shape[2])
+    for columns, reach, part in across:
+        lines[:, columns].addmm_(x.view_as(lines)[:, reach], part.to(x))
+    change = sideways.baddbmm_(down.to(x).expand(len(x), -1, -1), x.add_(sideways))
+    wrapped = change.floor_().to(torch.int16).to(torch.uint8)  # modulo 256, as is the sum: together exact
+    return wrapped.view_as(images).add_(images)
 
 
 @lru_cache(maxsize=8)
-def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, Tensor, Tensor]:
-    """D for rows, Dᵀ for columns of three interleaved channels, and slack, which no row of D changes."""
+def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, list[tuple[slice, slice, Tensor]]]:
+    """D for rows, and Dᵀ for columns of three interleaved channels as (columns, reach, Dᵀ of these).
+
+    In two halves: no column reaches farther than 4σ, so half of them need little more than half of the image.
+    """
     change = linear.gaussian(side, sigma)[0] - torch.eye(side, dtype=torch.float64)
-    across = torch.kron(change.T.contiguous(), torch.eye(3))
-    return change.float(), across.float(), _ROUNDING * change.abs().max().float()
+    across = torch.kron(change.T.contiguous(), torch.eye(3)).float()
+    middle, reach = 3 * (side // 2), 3 * int(4 * sigma + 0.5)
+    left, right = slice(0, middle), slice(middle, 3 * side)
+    from_left, from_right = slice(0, middle + reach), slice(max(0, middle - reach), 3 * side)
+    halves = [(left, from_left), (right, from_right)]
+    return change.float(), [(half, wider, across[wider, half].contiguous()) for half, wider in halves]
 
 
 def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:

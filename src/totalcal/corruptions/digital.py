@@ -8,7 +8,7 @@ from torch import Tensor
 
 from totalcal.corruptions.draws import Draws
 from totalcal.corruptions.extras import opencv
-from totalcal.corruptions.pixels import truncate
+from totalcal.corruptions.pixels import SLACK
 
 
 def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
@@ -17,7 +17,8 @@ def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
     rows = images.flatten(2).float()  # [batch, side, side · 3]
     of_each_channel = torch.eye(3, device=rows.device).repeat(side, side).div_(side)
     mean = rows.mean(1) @ of_each_channel  # [batch, side · 3]
-    return truncate(rows.lerp_(mean.unsqueeze(1), 1 - factor)).view_as(images)
+    nearer = rows.lerp_(mean.add_(SLACK / (1 - factor)).unsqueeze(1), 1 - factor)
+    return nearer.to(torch.int16).to(torch.uint8).view_as(images)  # in between levels: nothing to clip
 
 
 def brightness(images: Tensor, draws: Draws, added: float) -> Tensor:

@@ -39,8 +39,9 @@ def _pull(planes: Tensor, moves: Tensor) -> Tensor:
     below, corner, left = (2 * (pins + moves).double() / (side - 1) - 1).unbind(1)  # [batch, (x, y)]
     back = _inverse(corner - left, below - corner) * (4 * arm / (side - 1))
     shift = 2 * pins[1].double() / (side - 1) - 1 - (corner.unsqueeze(1) @ back).squeeze(1)
-    grid = _homogeneous(side).to(planes) @ torch.cat([back, shift.unsqueeze(1)], 1).float()
-    return grid_sample(planes, grid.view(-1, side, side, 2), padding_mode="reflection", align_corners=True)
+    maps = torch.cat([back, shift.unsqueeze(1)], 1).transpose(1, 2).reshape(-1, 3).float()  # [batch · 2, 3]
+    places = (maps @ _homogeneous(side).to(maps)).view(-1, 2, side, side)
+    return _sample(planes, places, corners_on_corners=True)
 
 
 def _inverse(first: Tensor, second: Tensor) -> Tensor:
@@ -52,16 +53,21 @@ def _inverse(first: Tensor, second: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _homogeneous(side: int) -> Tensor:
-    """(x, y, 1) of every pixel, corners on corners: −1 and 1 are the first and the last centre."""
+    """(x, y, 1) of every pixel, [3, side · side]; −1 and 1 are the centres of the first and the last."""
     steps = torch.linspace(-1, 1, side)
     down, across = torch.meshgrid(steps, steps, indexing="ij")
-    return torch.stack([across, down, torch.ones_like(down)], -1).flatten(0, 1)
+    return torch.stack([across, down, torch.ones_like(down)]).flatten(1)
 
 
 def _knead(planes: Tensor, fields: Tensor, length: float) -> Tensor:
     """Pixel (row, column) from (row + dy, column + dx), `fields` (dx, dy) / `length`; borders reflected."""
     side = planes.shape[-1]
     edges = 1 - 1 / side  # −1 and 1 are the outer edges of the image: two a side
-    places = _homogeneous(side)[:, :2].to(planes).mul(edges).view(side, side, 2)
-    grid = torch.add(places, fields.permute(0, 2, 3, 1), alpha=2 * length)
-    return grid_sample(planes, grid, padding_mode="reflection", align_corners=False)
+    here = (edges * _homogeneous(side)[:2]).to(fields).view(2, side, side)
+    return _sample(planes, torch.add(here, fields, alpha=2 * length), corners_on_corners=False)
+
+
+def _sample(planes: Tensor, places: Tensor, corners_on_corners: bool) -> Tensor:
+    """Bilinear, at `places` [batch, (x, y), side, side]."""
+    grid = places.permute(0, 2, 3, 1)
+    return grid_sample(planes, grid, padding_mode="reflection", align_corners=corners_on_corners)

@@ -5,13 +5,13 @@ from typing import Final
 import torch
 from torch import Tensor
 
-# A whole level may come out just below itself; more slack would lift levels that truly lie below.
-_SLACK: Final = {torch.float32: 4e-5, torch.float64: 1e-9}
+SLACK: Final = 4e-5
+"""In float32 a whole level may come out just below itself; more would lift levels that truly lie below."""
 
 
-def to_planes(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+def to_planes(images: Tensor) -> Tensor:
     """Levels 0 … 255, a plane a channel."""
-    return images.permute(0, 3, 1, 2).contiguous().to(dtype)
+    return images.permute(0, 3, 1, 2).contiguous().float()
 
 
 def from_planes(planes: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def truncate(levels: Tensor) -> Tensor:
     >>> truncate(torch.tensor([-3.0, 7.9, 300.0]))
     tensor([  0,   7, 255], dtype=torch.uint8)
     """
-    return levels.add_(_SLACK[levels.dtype]).to(torch.int16).clamp_(0, 255).to(torch.uint8)
+    return levels.add_(SLACK).to(torch.int16).clamp_(0, 255).to(torch.uint8)
 
 
 def from_grey(images: Tensor) -> Tensor:
