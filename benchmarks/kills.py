@@ -32,7 +32,7 @@ def command(out: Path, engine: str, seeds: int) -> list[str]:
 
 
 def started(out: Path, engine: str, seeds: int) -> subprocess.Popen[bytes]:
-    log = (out.parent / f"{out.name}.log").open("ab")
+    log = log_of(out).open("ab")
     return subprocess.Popen(command(out, engine, seeds), stdout=log, stderr=log, start_new_session=True)
 
 
@@ -48,13 +48,18 @@ def disturbed(out: Path, engine: str, seeds: int) -> list[str]:
         if victim == "command":
             grid.wait()
             grid = started(out, engine, seeds)
-    finish(grid)
+    finish(grid, out)
     return told
 
 
-def finish(grid: subprocess.Popen[bytes]) -> None:
+def finish(grid: subprocess.Popen[bytes], out: Path) -> None:
     if grid.wait() != 0:
-        raise SystemExit(f"the grid ended with exit code {grid.returncode}")
+        told = log_of(out).read_text(errors="replace")[-3000:]
+        raise SystemExit(f"{told}\nthe grid ended with exit code {grid.returncode}")
+
+
+def log_of(out: Path) -> Path:
+    return out.with_name(f"{out.name}.log")
 
 
 def workers_of(pid: int) -> list[int]:
@@ -98,7 +103,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         quiet = Path(folder, "undisturbed")
-        finish(started(quiet, "loky", options.seeds))
+        finish(started(quiet, "loky", options.seeds), quiet)
         expected = outcome(quiet)
         print(f"undisturbed: {len(expected[1])} runs", flush=True)
         for engine in options.engines:
