@@ -1,11 +1,13 @@
 """A trained net before and after `wrap`, on data that had no say in any choice.
 
-    python benchmarks/wrapping.py [--runs RUNS]
+    python benchmarks/wrapping.py [--mnist] [--runs RUNS]
 
 Digits are split once: nets and their wrapping learn from the development half, on which the settings were
-chosen too (`wrapping_choice.py`); the other half, and every other letter as a stranger, only judge. `--runs`
-adds the finished softmax nets of a folder of `totalcal run fashion`: wrapped on a run's held-out rows, judged
-on the test set; strangers are MNIST and KMNIST. `temperature` is the rival with one number.
+chosen too (`wrapping_choice.py`); the other half, and every other letter as a stranger, only judge. `--mnist`
+takes its test set: 500 rows for a LeNet5, 398 for its wrapping, the others judge; strangers are letters and
+KMNIST. `--runs` adds the finished softmax nets of a folder of `totalcal run fashion`: wrapped on a run's
+held-out rows, judged on the test set; strangers are MNIST and KMNIST. `temperature` is the rival with one
+number.
 """
 
 import argparse
@@ -15,15 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from totalcal import Batch, Predictive, fit, scores, wrap
-from totalcal.backbones import small_convnet
+from totalcal.backbones import lenet5, small_convnet
 from totalcal.bench.building import load_data
 from totalcal.bench.cell import Cell
 from totalcal.bench.trained import trained_process
 from totalcal.data.letters import letters
+from totalcal.data.loading import load
 from totalcal.records.folders import RunFolder
 from totalcal.rivals import temperature_scaled
 from totalcal.scores import from_module
@@ -71,7 +75,7 @@ def strangers(part: int) -> Tensor:
 def trained_net(data: Batch, seed: int, epochs: int) -> nn.Module:
     """What a user brings."""
     torch.manual_seed(seed)
-    net = small_convnet(10)
+    net = small_convnet(10) if data.inputs.shape[-1] == 8 else lenet5(10)
     optimizer = torch.optim.Adam(net.parameters(), 2e-3, fused=True)
     for _ in range(epochs):
         for rows in torch.randperm(len(data.labels)).split(100):
@@ -154,6 +158,22 @@ def digits_trials(epochs: int) -> Iterator[tuple[Trial, Trial]]:
         yield first, first._replace(wrap=wrap_rows, test=judging_rows)
 
 
+def mnist_trials(epochs: int) -> Iterator[Trial]:
+    """Digits of a set that had no say in anything, enough of them to tell small gains."""
+    images, labels = load("mnist")
+    whole = Batch(pixels(images), torch.from_numpy(labels).long())
+    foreign = {"letters": pixels(letters(size=28, count=2000)[0]), "KMNIST": pixels(load("kmnist")[0])}
+    for seed in SEEDS:
+        train, rest = split(shuffled(whole, seed), TRAIN)
+        wrap_rows, judging_rows = split(rest, HALF - TRAIN)
+        yield Trial(trained_net(train, seed, epochs), wrap_rows, judging_rows, foreign, seed)
+
+
+def pixels(images: NDArray[np.uint8]) -> Tensor:
+    grey = images.reshape(len(images), 1, *images.shape[1:3])
+    return torch.from_numpy(grey / 127.5 - 1).float()
+
+
 def fashion_trials(runs: Path) -> Iterator[Trial]:
     """The finished plain nets of a folder of runs."""
     for folder in sorted(map(RunFolder, runs.iterdir()), key=lambda folder: folder.path):
@@ -191,14 +211,18 @@ def show(name: str, trials: Sequence[Trial]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=Path)
-    runs = parser.parse_args().runs
+    parser.add_argument("--mnist", action="store_true")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     for epochs in EPOCHS:
         across, within = zip(*digits_trials(epochs), strict=True)
         show(f"digits, {epochs} epochs, wrapped on development rows", across)
         show(f"digits, {epochs} epochs, wrapped on test rows", within)
-    if runs is not None:
-        show("Fashion-MNIST", list(fashion_trials(runs)))
+    if options.mnist:
+        for epochs in EPOCHS:
+            show(f"MNIST, {epochs} epochs", list(mnist_trials(epochs)))
+    if options.runs is not None:
+        show("Fashion-MNIST", list(fashion_trials(options.runs)))
 
 
 if __name__ == "__main__":
