@@ -59,12 +59,29 @@ def test_a_run_that_another_process_holds_is_waited_for(stand_in):
     assert job.folder.is_done
 
 
+def test_a_worker_that_dies_before_it_began_does_not_end_the_grid(stand_in):
+    job, submitted = stand_in("a"), []
+
+    def submit(jobs):
+        submitted.append(len(jobs))
+        if len(submitted) < 3:
+            raise ConnectionError("the worker died on its way up")
+        jobs[0]()
+
+    run_rounds([job], submit)
+    assert job.folder.is_done
+
+
 def test_an_engine_that_cannot_begin_is_an_error(stand_in):
+    submitted = []
+
     def broken(jobs):
+        submitted.append(len(jobs))
         raise ConnectionError("no cluster")
 
     with pytest.raises(ConnectionError):
         run_rounds([stand_in("a")], broken)
+    assert len(submitted) == 3
 
 
 def test_a_mistyped_engine_is_named(stand_in):

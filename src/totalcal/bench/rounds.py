@@ -7,6 +7,7 @@ from typing import Protocol
 from totalcal.records.folders import RunFolder
 
 _SUSPECT_AFTER = 2
+_MOST_FALSE_STARTS = 3
 _POLL_SECONDS = 1.0
 
 
@@ -20,14 +21,20 @@ class FolderJob(Protocol):
 
 
 def run_rounds(jobs: Sequence[FolderJob], submit: Callable[[Sequence[FolderJob]], None]) -> None:
-    """Submit on fresh pools until every job is done or given up."""
+    """Submit on fresh pools until every job is done or given up.
+
+    A worker may be killed before it began with anything; an engine that fails so again and again is an error.
+    """
+    false_starts = 0
     while unfinished := [job for job in jobs if not job.folder.is_settled]:
         turn = _turn(unfinished)
         starts = [job.folder.timing.starts for job in turn]
         try:
             submit(turn)
         except Exception:  # a job's own errors stay in its folder: this is the engine's
-            if [job.folder.timing.starts for job in turn] == starts:
+            begun = [job.folder.timing.starts for job in turn] != starts
+            false_starts = 0 if begun else false_starts + 1
+            if false_starts == _MOST_FALSE_STARTS:
                 raise
         else:
             if not any(job.folder.is_settled for job in turn):
