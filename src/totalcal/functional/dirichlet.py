@@ -25,9 +25,7 @@ def mean(log_alpha: Tensor) -> Tensor:
     >>> mean(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]], dtype=torch.float64)
     """
-    alpha = (
-        log_alpha.double().exp()
-    )  # in the range of `clamp`; a softmax over so few classes takes thrice as long
+    alpha = log_alpha.double().exp()  # not a softmax: over few classes it takes thrice as long
     return alpha / alpha.sum(-1, keepdim=True)
 
 

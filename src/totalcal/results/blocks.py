@@ -39,7 +39,9 @@ def _verdict(records: Path, arguments: Sequence[str]) -> str:
 
 
 def _scores(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(scores_layout(read(records), arguments))
+    """The keys named, of those tasks that have any of them."""
+    lines = [record for record in read(records) if any(key in record for key in arguments)]
+    return as_markdown(scores_layout(lines, arguments))
 
 
 def _choice(records: Path, arguments: Sequence[str]) -> str:
