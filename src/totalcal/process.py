@@ -1,7 +1,5 @@
 """The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +8,8 @@ from totalcal.errors import ContextError, InputError
 from totalcal.functional.joint import log_joint
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
-from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling, stochastic_layers
+from totalcal.parts.repeating import repeated
+from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling
 from totalcal.parts.weights import weight_kl
 from totalcal.types import Batch, Belief, ContextUse, LossTerms, LossWeights, Movement, Predictive
 
@@ -148,7 +147,7 @@ class TuringProcess(nn.Module):
         check_inputs(inputs)
         self._check_context(context)
         rows = inputs if context is None else torch.cat([context.inputs, inputs])
-        embedding = self._drawn_embeddings(rows, max(draws, 1), noise)
+        embedding = repeated(self.backbone, rows, max(draws, 1), noise)
         check_embedding(embedding[0], len(rows), self.num_classes)
         if context is not None:
             length = len(context.labels)
@@ -157,18 +156,6 @@ class TuringProcess(nn.Module):
         readout = self.latent.draw(embedding, context, max(draws, 1), noise)
         count = max(len(embedding), len(readout))
         return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
-
-    def _drawn_embeddings(self, inputs: Tensor, draws: int, noise: Noise) -> Tensor:
-        """v_w(x), draws × batch × classes; one draw where the weights are points."""
-
-        def once() -> Tensor:
-            embedding: Tensor = self.backbone(inputs)
-            return embedding
-
-        with sampling(self.backbone, noise):
-            if not stochastic_layers(self.backbone) or noise.sharing is Sharing.MEAN:
-                return once().unsqueeze(0)
-            return _repeated(once, draws, noise.generator)
 
     def _check_context(self, context: Batch | None) -> None:
         if context is None:
@@ -197,21 +184,6 @@ class GivenContext:
         self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         return self.process.predict(inputs, draws, self.context, generator)
-
-
-def _repeated(once: Callable[[], Tensor], draws: int, generator: torch.Generator | None) -> Tensor:
-    """`once` for several draws of the weights; vmap runs what comes before the first stochastic layer once.
-
-    A module that cannot be vmapped (batch normalisation in training mode, control flow that depends on data)
-    is run draw by draw.
-    """
-    before = None if generator is None else generator.get_state()
-    try:
-        return torch.vmap(lambda _: once(), randomness="different")(torch.empty(draws))
-    except RuntimeError:
-        if generator is not None and before is not None:
-            generator.set_state(before)
-        return torch.stack([once() for _ in range(draws)])
 
 
 def _noise_for(draws: int, sharing: Sharing, generator: torch.Generator | None) -> Noise:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import kl_to_isotropic, kl_to_log_uniform
-from totalcal.functional.local_linear import local_linear
+from totalcal.functional.local_linear import local_linear, paired_draws
 from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, stochastic_layers
 
 Layers = Literal["linear", "all", "none"] | Iterable[str]
@@ -98,6 +99,12 @@ class MeanFieldLinear(MeanFieldLayer):
             return local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT).output
         output, kls[self] = local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT, prior.precision)
         return output
+
+    def draws(self, rows: Tensor, count: int) -> Tensor:
+        """Draws × rows × outputs, of rows that come once (an axis of 1) or once a draw."""
+        normal = partial(self.noise.normal, like=self.weight_mean)
+        law = self.weight_mean, self.weight_log_variance, self.bias
+        return paired_draws(rows, *law, normal, _LOG_VARIANCE_LIMIT, count)
 
     @classmethod
     def like(cls, layer: nn.Linear, prior: WeightPrior) -> "MeanFieldLinear":

@@ -1,0 +1,61 @@
+"""A backbone with several draws of its weights, by the cheapest way that its structure allows."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
+from totalcal.parts.weights import MeanFieldLinear
+
+
+def repeated(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> Tensor:
+    """v_w(x), draws × rows × outputs; one draw where weights are points or means. Without gradients.
+
+    What comes before the first stochastic layer runs once. Layers in a row of which the linear ones draw see
+    all draws as rows of one matrix; vmap does it for other shapes of nets; what cannot be vmapped (batch
+    normalisation in training mode, control flow that depends on data) is run draw by draw.
+    """
+    with sampling(backbone, noise):
+        if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
+            output: Tensor = backbone(inputs)
+            return output.unsqueeze(0)
+        drawn = _along_chain(backbone, inputs, draws) if noise.sharing is Sharing.ROWS else None
+        if drawn is not None:
+            return drawn
+        return _by_vmap(lambda: backbone(inputs), draws, noise.generator)
+
+
+def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | None:
+    """Rows become draws × rows at the first layer that draws. None where that would not be right."""
+    if not _is_chain(backbone) or inputs.device.type != "cpu":
+        return None
+    hidden, is_drawn, before = inputs, False, torch.get_rng_state()
+    for link in backbone.children():
+        if not isinstance(link, MeanFieldLinear):
+            hidden = link(hidden)
+            continue
+        if hidden.dim() != 2:
+            return None  # positions share a draw of the weights
+        if not is_drawn and not torch.equal(torch.get_rng_state(), before):
+            return None  # a layer with randomness of its own drew once, and must for every draw
+        rows = hidden.unflatten(0, (draws if is_drawn else 1, -1))
+        hidden, is_drawn = link.draws(rows, draws).flatten(0, 1), True
+    return torch.unflatten(hidden, 0, (draws, -1))
+
+
+def _is_chain(backbone: nn.Module) -> bool:
+    """Whether layers run one after the other, and all that draw are links of the chain themselves."""
+    if type(backbone) is not nn.Sequential or backbone.training:
+        return False
+    return all(isinstance(link, MeanFieldLinear) or not stochastic_layers(link) for link in backbone)
+
+
+def _by_vmap(once: Callable[[], Tensor], draws: int, generator: torch.Generator | None) -> Tensor:
+    before = None if generator is None else generator.get_state()
+    try:
+        return torch.vmap(lambda _: once(), randomness="different")(torch.empty(draws))
+    except RuntimeError:
+        if generator is not None and before is not None:
+            generator.set_state(before)
+        return torch.stack([once() for _ in range(draws)])

@@ -1,0 +1,103 @@
+"""Several draws of a backbone: whichever way they are taken, they have the moments of single ones."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from totalcal.parts.repeating import repeated
+from totalcal.parts.sampling import Noise, Sharing, sampling
+from totalcal.parts.weights import MeanFieldLinear, mean_field
+
+DRAWS = 4000
+
+
+class Wrapped(nn.Module):
+    """Hides a chain from those who look for one."""
+
+    def __init__(self, chain: nn.Module) -> None:
+        super().__init__()
+        self.chain = chain
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.chain(inputs)
+        return output
+
+
+class Coin(nn.Module):
+    """Randomness that nobody was told of: a sign for each draw."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs * (torch.rand(()) - 0.5).sign()
+
+
+def chain(*before: nn.Module) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 3)
+    net = mean_field(nn.Sequential(*before, *layers), layers=[f"{len(before) + 2}", f"{len(before) + 4}"])
+    for layer in net.modules():
+        if isinstance(layer, MeanFieldLinear):
+            layer.weight_log_variance.data.fill_(-2.0)
+    assert isinstance(net, nn.Sequential)
+    return net.eval()
+
+
+def inputs(rows: int = 3) -> Tensor:
+    return torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
+
+
+def noise(seed: int = 0, sharing: Sharing = Sharing.ROWS) -> Noise:
+    return Noise(torch.Generator().manual_seed(seed), sharing)
+
+
+@pytest.mark.parametrize("shape", [lambda net: net, Wrapped, lambda net: net.train()])
+@torch.no_grad()
+def test_draws_have_the_moments_of_single_ones(shape) -> None:
+    net = chain()
+    found = repeated(shape(copy.deepcopy(net)), inputs(), DRAWS, noise())
+    with sampling(net, noise(1)):
+        single = torch.stack([net(inputs()) for _ in range(DRAWS)])
+    assert_close(found.mean(0), single.mean(0), rtol=0.0, atol=0.05)
+    assert_close(found.std(0), single.std(0), rtol=0.06, atol=0.0)
+    rows = [torch.corrcoef(each[:, :2, 0].T)[0, 1].abs().item() for each in (found, single)]
+    assert max(rows) < 0.06, "each row has draws of its own"
+
+
+@torch.no_grad()
+def test_paired_draws_come_nearer_to_the_expectation() -> None:
+    net = chain()
+    many = repeated(net, inputs(), 20_000, noise()).mean(0)
+
+    def distance(backbone: nn.Module) -> Tensor:
+        means = torch.stack([repeated(backbone, inputs(), 10, noise(seed)).mean(0) for seed in range(1, 101)])
+        return (means - many).square().mean()
+
+    assert distance(net) < 0.5 * distance(Wrapped(net))
+
+
+@torch.no_grad()
+def test_a_layer_with_randomness_of_its_own_draws_every_time() -> None:
+    found = repeated(chain(Coin()), inputs(), 20, noise())
+    assert len(found.mul(1e3).round().unique(dim=0)) == 20
+    first = chain(Coin())[:2]  # before any layer that draws
+    first.append(MeanFieldLinear(torch.eye(5), None, mean_field(nn.Linear(1, 1)).prior))
+    signs = repeated(first.eval(), inputs(), 20, noise()).mean((1, 2)).sign()
+    assert {-1.0, 1.0} == set(signs.tolist())
+
+
+@torch.no_grad()
+def test_positions_share_the_weights_of_a_draw() -> None:
+    tokens = torch.ones(2, 6, 4)
+    net = mean_field(nn.Sequential(nn.Linear(4, 3), nn.Tanh())).eval()
+    found = repeated(net, tokens, 5, noise())
+    assert_close(found, found[..., :1, :].expand_as(found))
+
+
+@pytest.mark.parametrize(("sharing", "draws"), [(Sharing.MEAN, 1), (Sharing.SHARED, 10)])
+@torch.no_grad()
+def test_rows_that_are_alike_get_one_answer_where_noise_is_shared_or_none(sharing, draws) -> None:
+    found = repeated(chain(), inputs(1).expand(4, -1), 10, noise(sharing=sharing))
+    assert found.shape == (draws, 4, 3)
+    assert_close(found, found[:, :1].expand_as(found))
