@@ -124,6 +124,17 @@ class TuringProcess(nn.Module):
         return Predictive(self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.ROWS, generator)))
 
     @torch.no_grad()
+    def predict_alike(
+        self, inputs: Tensor, draws: int = 10, context: Batch | None = None, seed: int = 0
+    ) -> Predictive:
+        """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
+
+        Costs more: the layers with a law over their weights run with weights of their own for each draw.
+        """
+        generator = torch.Generator(inputs.device).manual_seed(seed)
+        return Predictive(self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator)))
+
+    @torch.no_grad()
     def log_joint(
         self,
         inputs: Tensor,

@@ -15,7 +15,6 @@ from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import Recipe
 from totalcal.files.saved import load, save
 from totalcal.files.summary import summary
-from totalcal.inference import predict_alike
 from totalcal.rejection import Gate
 from totalcal.types import ContextUse, PointMass
 from totalcal.wrapping import wrap
@@ -29,7 +28,7 @@ def test_every_model_predicts_the_same_after_a_round_trip(name, tmp_path, rows, 
     save(model, tmp_path / "it.totalcal", context=given)
     again = load(tmp_path / "it.totalcal")
     assert_array_equal(
-        again.predict(rows).probabilities, predict_alike(model, rows, context=given).probabilities
+        again.predict(rows).probabilities, model.predict_alike(rows, context=given).probabilities
     )
 
 
@@ -81,7 +80,7 @@ def test_every_backbone_of_ours_is_made_again(name, make, tmp_path):
     model = make(BACKBONES[name](num_classes=3, **arguments), num_classes=3, num_cells=7).eval()
     save(model, tmp_path / "it.totalcal")
     again = load(tmp_path / "it.totalcal").predict(inputs)
-    assert_array_equal(again.entropy, predict_alike(model, inputs).entropy)
+    assert_array_equal(again.entropy, model.predict_alike(inputs).entropy)
 
 
 def test_a_loaded_model_is_saved_again(tmp_path, rows):
@@ -100,7 +99,7 @@ def test_a_backbone_of_ones_own_is_handed_over(make, tmp_path, rows, context):
     with pytest.raises(ModelFileError, match=r"backbone\.weight\w*, which should have shape"):
         load(tmp_path / "own.totalcal", backbone=nn.Linear(5, 3))
     again = load(tmp_path / "own.totalcal", backbone=nn.Linear(4, 3))
-    assert_array_equal(again.predict(rows).entropy, predict_alike(model, rows, context=given).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict_alike(rows, context=given).entropy)
 
 
 def test_a_backbone_of_ours_that_was_changed_is_ones_own(tmp_path, rows):
@@ -113,7 +112,7 @@ def test_a_backbone_of_ours_that_was_changed_is_ones_own(tmp_path, rows):
     save(model, tmp_path / "own.totalcal")
     assert dict(summary(tmp_path / "own.totalcal"))["backbone"].startswith("of your own")
     again = load(tmp_path / "own.totalcal", backbone=changed())
-    assert_array_equal(again.predict(rows).entropy, predict_alike(model, rows).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict_alike(rows).entropy)
 
 
 def test_a_backbone_too_many_is_refused(tmp_path):
@@ -132,7 +131,7 @@ def test_a_model_of_parts_of_ones_own_is_handed_over_whole(tmp_path, rows):
     with pytest.raises(ModelFileError, match=r"load\(path, model=…\)"):
         load(tmp_path / "own.totalcal")
     again = load(tmp_path / "own.totalcal", model=build())
-    assert_array_equal(again.predict(rows).entropy, predict_alike(model, rows).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict_alike(rows).entropy)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path, recipe):

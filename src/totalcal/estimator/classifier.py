@@ -17,7 +17,6 @@ from totalcal.estimator import rows
 from totalcal.estimator.learning import Learner, source_of
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import save
-from totalcal.inference import predict_alike
 from totalcal.models import model_named
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
 from totalcal.types import Batch, ContextUse, Predictive
@@ -167,4 +166,4 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         table = validate_data(self, X, dtype=np.float64, reset=False)
         for part in self.preprocessing_(table).split(_ROWS_AT_ONCE):
-            yield predict_alike(self.model_, part, self.draws, self.context_)
+            yield self.model_.predict_alike(part, self.draws, self.context_)

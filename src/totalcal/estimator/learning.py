@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from totalcal.inference import predict_alike
 from totalcal.process import TuringProcess
 from totalcal.training.contexts import context_size
 from totalcal.training.sources import Source, TensorSource
@@ -81,6 +80,6 @@ class Learner:
 
     def nll(self, data: Batch, context: Batch | None) -> float:
         """Of the labels, as the model predicts now."""
-        prediction = predict_alike(self.model, data.inputs, _VALIDATION_DRAWS, context)
+        prediction = self.model.predict_alike(data.inputs, _VALIDATION_DRAWS, context)
         chosen = prediction.probabilities.gather(1, data.labels.unsqueeze(1))
         return float(-chosen.log().mean())

@@ -17,7 +17,6 @@ from totalcal.files import tensors
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import Recipe, recipe_of
-from totalcal.inference import predict_alike
 from totalcal.process import TuringProcess
 from totalcal.rejection import Gate
 from totalcal.types import Batch, Predictive
@@ -45,7 +44,7 @@ class SavedModel:
     def predict(self, rows: npt.ArrayLike, draws: int = 10) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split."""
         inputs = torch.as_tensor(rows) if self.preprocessing is None else self.preprocessing(rows)
-        return predict_alike(self.model.eval(), inputs, draws, self.context)
+        return self.model.eval().predict_alike(inputs, draws, self.context)
 
 
 def save(

@@ -1,3 +1,5 @@
+"""Predictions whose rows all meet the same draws."""
+
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -5,7 +7,6 @@ from torch import nn
 
 from totalcal import MODELS, Batch
 from totalcal.errors import InputError, ShapeError
-from totalcal.inference import predict_alike
 
 
 @pytest.fixture
@@ -27,8 +28,8 @@ def context_for(name, data):
 def test_a_row_does_not_mind_its_company(name, data):
     model, context = process(name), context_for(name, data)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(5))
-    whole = predict_alike(model, data.inputs, context=context).belief.mean[:, order]
-    parts = [predict_alike(model, part, context=context).belief.mean for part in data.inputs[order].split(7)]
+    whole = model.predict_alike(data.inputs, context=context).belief.mean[:, order]
+    parts = [model.predict_alike(part, context=context).belief.mean for part in data.inputs[order].split(7)]
     assert_allclose(torch.cat(parts, 1), whole, rtol=1e-5)
 
 
@@ -36,7 +37,7 @@ def test_a_row_does_not_mind_its_company(name, data):
 def test_it_agrees_with_predict_where_nothing_is_drawn(name, data):
     model, context = process(name), context_for(name, data)
     expected = model.predict(data.inputs, draws=0, context=context).probabilities
-    assert_allclose(predict_alike(model, data.inputs, 0, context).probabilities, expected, rtol=1e-6)
+    assert_allclose(model.predict_alike(data.inputs, 0, context).probabilities, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bnn", "etp"])
@@ -47,13 +48,13 @@ def test_over_many_draws_it_agrees_with_predict(name, data):
             nn.init.constant_(layer.weight_log_variance, -3.0)
     few = data.inputs[:4]
     expected = model.predict(few, draws=4000, generator=torch.Generator().manual_seed(1))
-    found = predict_alike(model, few, draws=4000)
+    found = model.predict_alike(few, draws=4000)
     assert_allclose(found.probabilities, expected.probabilities, atol=0.02)
     assert_allclose(found.decompose().reducible, expected.decompose().reducible, atol=0.005)
 
 
 def test_wrong_inputs_are_refused(data):
     with pytest.raises(InputError, match="row 1"):
-        predict_alike(process("etp"), torch.tensor([[0.0] * 4, [float("nan")] * 4]))
+        process("etp").predict_alike(torch.tensor([[0.0] * 4, [float("nan")] * 4]))
     with pytest.raises(ShapeError):
-        predict_alike(MODELS["softmax"](nn.Linear(4, 5), 3), data.inputs)
+        MODELS["softmax"](nn.Linear(4, 5), 3).predict_alike(data.inputs)
