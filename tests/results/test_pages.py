@@ -49,6 +49,17 @@ def test_every_block_is_made_of_gathered_runs(tmp_path, finish_run, name):
     assert "STALE" not in text
 
 
+def test_scores_are_those_of_tasks_that_have_all_of_the_keys(tmp_path, make_record):
+    both = {"auroc/near": 0.6, "auroc/far": 0.7}
+    lines = [make_record(task="cifar100", **both), make_record(task="cifar10", **{"auroc/near": 0.5})]
+    write_lines(tmp_path / "r.jsonl", lines)
+    text = filled(page_with(tmp_path, "scores r.jsonl auroc/near auroc/far"))
+    assert "cifar100" in text
+    assert "cifar10 " not in text
+    with pytest.raises(InputError, match="auroc/fra"):
+        filled(page_with(tmp_path, "scores r.jsonl auroc/near auroc/fra"))
+
+
 def test_a_folder_means_all_of_its_pages(tmp_path):
     pages = [tmp_path / "a.md", tmp_path / "deep" / "b.md"]
     for page in pages:

@@ -39,8 +39,10 @@ def _verdict(records: Path, arguments: Sequence[str]) -> str:
 
 
 def _scores(records: Path, arguments: Sequence[str]) -> str:
-    """The keys named, of those tasks that have any of them."""
-    lines = [record for record in read(records) if any(key in record for key in arguments)]
+    """The keys named, of those tasks that have all of them."""
+    lines = [record for record in read(records) if all(key in record for key in arguments)]
+    if not lines:
+        raise InputError(f"no record in {records} has all of: {', '.join(arguments)}.")
     return as_markdown(scores_layout(lines, arguments))
 
 
