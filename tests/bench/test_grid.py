@@ -71,6 +71,7 @@ def _busy_workers(parent):
 
 def _started(root):
     """The command at work, with at least one epoch behind it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background, and theirs, ignore it
     command = subprocess.Popen(_command(root), stderr=subprocess.PIPE, text=True, start_new_session=True)
     reached = _epochs(root) if root.exists() else 0
     _until(lambda: list(root.glob("*/timing.jsonl")) and _epochs(root) > reached)

@@ -110,20 +110,15 @@ def test_the_shell_can_complete(shell: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "figures"])
-def test_commands_that_read_records_start_without_torch(command: str) -> None:
+def test_commands_that_read_records_start_without_heavy_libraries(command: str) -> None:
+    """What takes them there in under half a second: `benchmarks/imports.py` measures it."""
+    heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "pandas"}
     code = (
         "import sys; from totalcal.cli import app; from totalcal.cli.manners import run;"
-        f"run(app, [{command!r}, '--help']); sys.exit('torch' in sys.modules)"
+        f"run(app, [{command!r}, '--help']); sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
-
-
-def test_the_help_of_report_is_there_in_half_a_second() -> None:
-    """Processor time of the child, because a test machine is busy."""
-    before = os.times()
-    totalcal("report", "--help")
-    after = os.times()
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.5
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_app_itself_prints_its_version() -> None:

@@ -45,10 +45,14 @@ def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | No
 
 
 def _is_chain(backbone: nn.Module) -> bool:
-    """Whether layers run one after the other, and all that draw are links of the chain themselves."""
-    if type(backbone) is not nn.Sequential or backbone.training:
+    """Whether layers run one after the other, row by row, and all that draw are links of the chain."""
+    if type(backbone) is not nn.Sequential or any(map(_looks_at_all_rows, backbone.modules())):
         return False
     return all(isinstance(link, MeanFieldLinear) or not stochastic_layers(link) for link in backbone)
+
+
+def _looks_at_all_rows(module: nn.Module) -> bool:
+    return module.training and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
 
 
 def _by_vmap(once: Callable[[], Tensor], draws: int, generator: torch.Generator | None) -> Tensor:
