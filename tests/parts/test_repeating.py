@@ -87,6 +87,15 @@ def test_a_layer_with_randomness_of_its_own_draws_every_time() -> None:
     assert {-1.0, 1.0} == set(signs.tolist())
 
 
+@pytest.mark.parametrize("place", [lambda net: net, lambda net: net[2]])
+@torch.no_grad()
+def test_hooks_are_called(place) -> None:
+    net, calls = chain(), []
+    place(net).register_forward_hook(lambda *_: calls.append("called"))
+    assert repeated(net, inputs(), 10, noise()).shape == (10, 3, 3)
+    assert calls
+
+
 @torch.no_grad()
 def test_positions_share_the_weights_of_a_draw() -> None:
     tokens = torch.ones(2, 6, 4)

@@ -48,7 +48,13 @@ def _is_chain(backbone: nn.Module) -> bool:
     """Whether layers run one after the other, row by row, and all that draw are links of the chain."""
     if type(backbone) is not nn.Sequential or any(map(_looks_at_all_rows, backbone.modules())):
         return False
+    if any(map(_has_hooks, [backbone, *stochastic_layers(backbone)])):
+        return False  # they are called by a pass of the module itself only
     return all(isinstance(link, MeanFieldLinear) or not stochastic_layers(link) for link in backbone)
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def _looks_at_all_rows(module: nn.Module) -> bool:
