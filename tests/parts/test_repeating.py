@@ -87,6 +87,16 @@ def test_a_layer_with_randomness_of_its_own_draws_every_time() -> None:
     assert {-1.0, 1.0} == set(signs.tolist())
 
 
+@torch.no_grad()
+def test_a_layer_that_is_used_twice_runs_twice() -> None:
+    tanh = nn.Tanh()
+    net = mean_field(nn.Sequential(nn.Linear(4, 3), tanh, nn.Linear(3, 3), tanh), layers=["0"]).eval()
+    found = repeated(net, 100 * inputs(), 10, noise())
+    assert found.abs().max() <= 1.0, "the last layer is bounded"
+    net[0].weight_log_variance.data.fill_(-40.0)
+    assert_close(repeated(net, inputs(), 2, noise())[0], net(inputs()), rtol=0.0, atol=0.05)
+
+
 @pytest.mark.parametrize("place", [lambda net: net, lambda net: net[2]])
 @torch.no_grad()
 def test_hooks_are_called(place) -> None:

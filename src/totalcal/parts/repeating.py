@@ -28,10 +28,10 @@ def repeated(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> T
 
 def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | None:
     """Rows become draws × rows at the first layer that draws. None where that would not be right."""
-    if not _is_chain(backbone) or inputs.device.type != "cpu":
+    if not isinstance(backbone, nn.Sequential) or not _is_chain(backbone) or inputs.device.type != "cpu":
         return None
     hidden, is_drawn, before = inputs, False, torch.get_rng_state()
-    for link in backbone.children():
+    for link in backbone:  # not `children`: it names a layer that is used twice once
         if not isinstance(link, MeanFieldLinear):
             hidden = link(hidden)
             continue
@@ -44,7 +44,7 @@ def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | No
     return torch.unflatten(hidden, 0, (draws, -1))
 
 
-def _is_chain(backbone: nn.Module) -> bool:
+def _is_chain(backbone: nn.Sequential) -> bool:
     """Whether layers run one after the other, row by row, and all that draw are links of the chain."""
     if type(backbone) is not nn.Sequential or any(map(_looks_at_all_rows, backbone.modules())):
         return False
