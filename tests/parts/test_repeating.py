@@ -89,12 +89,9 @@ def test_a_layer_with_randomness_of_its_own_draws_every_time() -> None:
 
 @torch.no_grad()
 def test_a_layer_that_is_used_twice_runs_twice() -> None:
-    tanh = nn.Tanh()
-    net = mean_field(nn.Sequential(nn.Linear(4, 3), tanh, nn.Linear(3, 3), tanh), layers=["0"]).eval()
-    found = repeated(net, 100 * inputs(), 10, noise())
-    assert found.abs().max() <= 1.0, "the last layer is bounded"
-    net[0].weight_log_variance.data.fill_(-40.0)
-    assert_close(repeated(net, inputs(), 2, noise())[0], net(inputs()), rtol=0.0, atol=0.05)
+    relu = nn.ReLU()
+    net = mean_field(nn.Sequential(nn.Linear(4, 8), relu, nn.Linear(8, 9), relu), layers=["0"]).eval()
+    assert repeated(net, inputs(20), 10, noise()).min() >= 0
 
 
 @pytest.mark.parametrize("place", [lambda net: net, lambda net: net[2]])
