@@ -27,6 +27,16 @@ def test_a_stopped_grid_is_balanced_and_rivals_follow_what_they_need():
     assert cells[-1].needs == (names[0], names[4])
 
 
+def test_two_machines_share_a_grid_by_seeds():
+    grid, models = Grid("digits", "laptop", {}), ["softmax", "etp"]
+    shares = grid.cells(models, 2) + grid.cells(models, 3, first_seed=2)
+    assert shares == grid.cells(models, 5)
+    ensemble = grid.cells(["ensemble"], 2, first_seed=3)[-1]
+    assert (ensemble.seed, len(ensemble.needs)) == (3, 2)
+    with pytest.raises(InputError, match="from 0, but the first is to be -1"):
+        grid.cells(models, 1, first_seed=-1)
+
+
 def test_all_means_the_family_and_rivals_the_rivals():
     assert models_named("all") == list(MODELS)
     assert models_named("rivals, etp") == [*RIVALS, "etp"]

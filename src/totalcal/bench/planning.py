@@ -40,19 +40,22 @@ class Grid:
     preset: str
     overrides: Mapping[str, Any]
 
-    def cells(self, models: Sequence[str], seeds: int) -> list[Cell]:
+    def cells(self, models: Sequence[str], seeds: int, first_seed: int = 0) -> list[Cell]:
         """Seed-major, so that a stopped grid is a balanced one; plain nets first, since rivals build on them.
 
         The ensemble takes the plain nets of all seeds: it is one cell, and the last.
         """
         if seeds < 1:
             raise InputError(f"a grid needs seeds ≥ 1, but got {seeds}.")
+        if first_seed < 0:
+            raise InputError(f"seeds are counted from 0, but the first is to be {first_seed}.")
         names = _plain_first(models)
         check_known(self.overrides, [self._sections(name) for name in names])
-        rows = [self._row([name for name in names if name != "ensemble"], seed) for seed in range(seeds)]
+        alone = [name for name in names if name != "ensemble"]
+        rows = [self._row(alone, seed) for seed in range(first_seed, first_seed + seeds)]
         cells = [cell for row in rows for cell in row.values()]
         if "ensemble" in names:
-            cells.append(self._cell("ensemble", 0, [row[_PLAIN] for row in rows]))
+            cells.append(self._cell("ensemble", first_seed, [row[_PLAIN] for row in rows]))
         for cell in rows[0].values():
             build_process(cell)  # a setting that a model refuses is refused before any work is done
         return cells

@@ -30,7 +30,10 @@ def run(
     models: Annotated[
         str, typer.Option(help="Names with commas; `all`: the family, `rivals`: the rivals.")
     ] = "all",
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
+    first_seed: Annotated[
+        int, typer.Option(help="The first of them: another machine's share of a grid.", min=0)
+    ] = 0,
     preset: Annotated[str, typer.Option(help="laptop, or paper: the paper's settings.")] = "laptop",
     authors_settings: Annotated[
         bool,
@@ -66,7 +69,7 @@ def run(
 
     overrides = parsed_settings(settings or [], epochs)
     grid = Grid(task, "authors" if authors_settings else preset, overrides)
-    jobs = cell_jobs(grid.cells(models_named(models), seeds), out, data_dir)
+    jobs = cell_jobs(grid.cells(models_named(models), seeds, first_seed), out, data_dir)
     run_jobs(jobs, engine, workers)
     if corruptions:
         from totalcal.bench.corruption_jobs import corruption_jobs
