@@ -51,6 +51,15 @@ def test_everything_that_was_saved_comes_back(tmp_path, recipe, rows):
     assert_array_equal(found.preprocessing(rows), preprocessing(rows))
 
 
+def test_a_model_comes_back_in_its_precision(tmp_path, recipe, rows):
+    model, preprocessing = recipe.build().double().eval(), Preprocessing.fitted(rows)
+    save(model, tmp_path / "it.totalcal", preprocessing=preprocessing)
+    again = load(tmp_path / "it.totalcal")
+    assert {parameter.dtype for parameter in again.model.parameters()} == {torch.float64}
+    expected = model.predict_alike(preprocessing(rows, torch.float64))
+    assert_array_equal(again.predict(rows).probabilities, expected.probabilities)
+
+
 def test_a_fresh_process_predicts_the_same(tmp_path, recipe, rows):
     save(recipe.build(), tmp_path / "it.totalcal")
     np.save(tmp_path / "rows.npy", rows.numpy())

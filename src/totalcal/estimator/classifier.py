@@ -10,6 +10,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from totalcal.backbones import mlp
 from totalcal.errors import MissingExtraError
@@ -27,7 +28,8 @@ _ROWS_AT_ONCE = 4096
 class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share; take one of its subclasses.
 
-    Inputs are standardised inside. With `patience` a share `validation_fraction` of the rows is held out, and
+    Inputs are standardised inside. Everything is in float64: in float32 the last digits of a row's prediction
+    depend on the rows beside it. With `patience` a share `validation_fraction` of the rows is held out, and
     training stops when their NLL has not fallen for so many epochs. `draws` of weights and memory make a
     prediction; they are the same for every row, so that a row's prediction does not depend on the others.
 
@@ -147,7 +149,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             torch.manual_seed(self._seed)
             backbone = mlp(table.shape[1], len(classes), [int(width) for width in self.hidden])
             make = model_named(self._model_name)
-            self.model_ = make(backbone, len(classes), **(self.model_arguments or {})).eval()
+            model = make(backbone, len(classes), **(self.model_arguments or {}))
+        self.model_ = model.double().eval()
         self._learner = Learner(self.model_, self.learning_rate, self.batch_size)
 
     def _choose_context(self, data: Batch) -> None:
@@ -156,7 +159,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.context_ = rows.context(data, self._seed) if needed else None
 
     def _encoded(self, table: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Batch:
-        return Batch(self.preprocessing_(table), torch.from_numpy(rows.class_numbers(labels, self.classes_)))
+        numbers = rows.class_numbers(labels, self.classes_)
+        return Batch(self._inputs(table), torch.from_numpy(numbers))
+
+    def _inputs(self, table: npt.NDArray[np.float64]) -> Tensor:
+        return self.preprocessing_(table, torch.float64)
 
     def _generator(self) -> torch.Generator:
         """Every epoch of a life has draws of its own, whether it comes by `fit` or by `partial_fit`."""
@@ -165,5 +172,5 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _predictions(self, X: Any) -> Iterator[Predictive]:  # noqa: N803
         check_is_fitted(self, "model_")
         table = validate_data(self, X, dtype=np.float64, reset=False)
-        for part in self.preprocessing_(table).split(_ROWS_AT_ONCE):
+        for part in self._inputs(table).split(_ROWS_AT_ONCE):
             yield self.model_.predict_alike(part, self.draws, self.context_)

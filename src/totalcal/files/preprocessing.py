@@ -33,11 +33,11 @@ class Preprocessing:
         names = None if columns is None else tuple(columns)
         return cls(values.shape[1:], torch.from_numpy(values.mean(axis=0)), torch.from_numpy(scale), names)
 
-    def __call__(self, rows: npt.ArrayLike) -> Tensor:
-        """The rows as a model takes them, in float32; the arithmetic is in float64."""
+    def __call__(self, rows: npt.ArrayLike, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The rows as a model takes them; the arithmetic is in float64."""
         values = torch.from_numpy(np.asarray(rows, dtype=np.float64).copy())  # the rows may be read-only
         if values.shape[1:] != self.shape:
             raise ShapeError(
                 f"the model takes rows of shape {self.shape}, but these have {tuple(values.shape[1:])}."
             )
-        return ((values - self.mean) / self.scale).float()
+        return ((values - self.mean) / self.scale).to(dtype)

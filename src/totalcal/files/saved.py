@@ -43,8 +43,12 @@ class SavedModel:
 
     def predict(self, rows: npt.ArrayLike, draws: int = 10) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split."""
-        inputs = torch.as_tensor(rows) if self.preprocessing is None else self.preprocessing(rows)
-        return self.model.eval().predict_alike(inputs, draws, self.context)
+        return self.model.eval().predict_alike(self._inputs(rows), draws, self.context)
+
+    def _inputs(self, rows: npt.ArrayLike) -> Tensor:
+        if self.preprocessing is None:
+            return torch.as_tensor(rows)
+        return self.preprocessing(rows, next(self.model.parameters()).dtype)
 
 
 def save(

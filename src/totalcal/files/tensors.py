@@ -39,9 +39,10 @@ def unpacked(content: bytes) -> dict[str, dict[str, Tensor]]:
 
 
 def filled(model: TuringProcess, state: Mapping[str, Tensor]) -> TuringProcess:
-    """The given model with these weights, if they are the weights of such a model."""
+    """The given model with these weights, in their precision, if they are the weights of such a model."""
     _check_fit(model, state)
-    model.load_state_dict(state)
+    precision = next((state[name].dtype for name, _ in model.named_parameters()), None)
+    model.to(dtype=precision).load_state_dict(state)
     return model.eval()
 
 
