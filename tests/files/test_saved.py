@@ -60,6 +60,16 @@ def test_a_model_comes_back_in_its_precision(tmp_path, recipe, rows):
     assert_array_equal(again.predict(rows).probabilities, expected.probabilities)
 
 
+def test_a_model_of_several_precisions_keeps_them(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 5).double(), nn.Linear(5, 3))
+    save(etp(net, 3, layers="none"), tmp_path / "it.totalcal")
+    again = load(tmp_path / "it.totalcal", backbone=net).model
+    assert [weight.dtype for weight in again.backbone.parameters()] == [
+        weight.dtype for weight in net.parameters()
+    ]
+    assert {weight.dtype for weight in net.parameters()} == {torch.float32, torch.float64}
+
+
 def test_a_fresh_process_predicts_the_same(tmp_path, recipe, rows):
     save(recipe.build(), tmp_path / "it.totalcal")
     np.save(tmp_path / "rows.npy", rows.numpy())

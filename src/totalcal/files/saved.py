@@ -48,7 +48,8 @@ class SavedModel:
     def _inputs(self, rows: npt.ArrayLike) -> Tensor:
         if self.preprocessing is None:
             return torch.as_tensor(rows)
-        return self.preprocessing(rows, next(self.model.parameters()).dtype)
+        precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
+        return self.preprocessing(rows, precision)
 
 
 def save(

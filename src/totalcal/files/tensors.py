@@ -41,8 +41,10 @@ def unpacked(content: bytes) -> dict[str, dict[str, Tensor]]:
 def filled(model: TuringProcess, state: Mapping[str, Tensor]) -> TuringProcess:
     """The given model with these weights, in their precision, if they are the weights of such a model."""
     _check_fit(model, state)
-    precision = next((state[name].dtype for name, _ in model.named_parameters()), None)
-    model.to(dtype=precision).load_state_dict(state)
+    precisions = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+    if len(precisions) == 1:  # a model of several was built by the user, in those
+        model.to(dtype=precisions.pop())
+    model.load_state_dict(state)
     return model.eval()
 
 
