@@ -21,6 +21,16 @@ def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
     return dict(sorted(columns.items()))
 
 
+def column_title(column: Column, records: Sequence[Record]) -> str:
+    """Task, preset, and what else all records of a column have alike.
+
+    >>> column_title(("fashion", "paper"), [{"settings": {"epochs": 10}}])
+    'fashion (paper, epochs=10)'
+    """
+    task, preset = column
+    return f"{task} ({', '.join(filter(None, [preset, described(common_settings(records))]))})"
+
+
 def common_settings(records: Sequence[Record]) -> dict[str, Any]:
     """The settings that all records have alike: they belong to the column, not to its rows.
 

@@ -12,6 +12,7 @@ from totalcal.records.store import read
 from totalcal.records.table import result_columns, result_layout
 from totalcal.results.gaps import gap_layout
 from totalcal.results.gathering import corruptions_file, timing_file
+from totalcal.results.hashes import hashes_layout
 from totalcal.results.hours import hours_layout
 from totalcal.results.scores import choice_layout, scores_layout
 
@@ -63,6 +64,10 @@ def _hours(records: Path, arguments: Sequence[str]) -> str:
     return as_markdown(hours_layout(read_lines(timing_file(records))))
 
 
+def _hashes(records: Path, arguments: Sequence[str]) -> str:
+    return as_markdown(hashes_layout(read(records)))
+
+
 BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
     {
         "table": _table,
@@ -72,5 +77,6 @@ BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
         "gaps": _gaps,
         "corruptions": _corruptions,
         "hours": _hours,
+        "hashes": _hashes,
     }
 )

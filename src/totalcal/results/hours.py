@@ -1,20 +1,17 @@
-"""How long the training behind a table took."""
+"""How long the training behind a table took; judging is not counted."""
 
 from collections.abc import Iterable
 
-from totalcal.records.labels import by_column, in_order
+from totalcal.records.labels import by_column, column_title, in_order
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.store import Record
-
-_NOTE = "Hours of training alone, one thread a run, on two shared virtual cores; judging comes on top."
 
 
 def hours_layout(lines: Iterable[Record]) -> Layout:
     """A row a model: runs, epochs, hours in all."""
-    sections = [
-        Section(f"{task} ({preset})", _rows(runs)) for (task, preset), runs in by_column(lines).items()
-    ]
-    return Layout(["", "runs", "epochs", "hours"], sections, [_NOTE])
+    columns = by_column(lines).items()
+    sections = [Section(column_title(column, runs), _rows(runs)) for column, runs in columns]
+    return Layout(["", "runs", "epochs", "hours"], sections)
 
 
 def _rows(runs: Iterable[Record]) -> list[list[Entry]]:
