@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -65,6 +66,14 @@ def test_a_folder_that_could_not_be_filled_leaves_the_old_one_in_place(tmp_path)
         fail()
     assert (final / "file").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["final"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are those of POSIX")
+def test_a_filled_folder_is_as_open_to_others_as_any_new_one(tmp_path):
+    (tmp_path / "ordinary").mkdir()
+    with replacing(tmp_path / "final"):
+        pass
+    assert (tmp_path / "final").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
 def test_another_file_means_another_place(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from totalcal.records.lines import append_line, read_lines, write_atomically, write_lines
+from totalcal.records.lines import append_line, read_lines, write_lines
 
 
 def test_lines_come_back_in_order(tmp_path):
@@ -27,13 +27,6 @@ def test_a_line_cut_short_anywhere_takes_no_other_with_it(tmp_path, kept):
         handle.write(torn)
     append_line(file, {"number": 2})
     assert read_lines(file) == [{"number": 0}, {"number": 2}]
-
-
-def test_writing_atomically_leaves_nothing_beside(tmp_path):
-    write_atomically(tmp_path / "marker", "old")
-    write_atomically(tmp_path / "marker", "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["marker"]
-    assert (tmp_path / "marker").read_text() == "new"
 
 
 def test_written_lines_replace_what_was_there(tmp_path):

@@ -16,6 +16,7 @@ from totalcal.data.loading import entry
 from totalcal.data.tasks import task
 from totalcal.scores.selective import operating_points
 from totalcal.types import Predictor
+from totalcal.whole_files import whole_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -38,10 +39,9 @@ def write_artefacts(
         **_unsure(judgement, data.test),
         **memory_arrays(predictor, data.train),
     }
-    beside = path.with_suffix(".unfinished.npz")
     compacted: dict[str, Any] = {name: compact(array) for name, array in arrays.items()}
-    np.savez_compressed(beside, **compacted)
-    beside.replace(path)
+    with whole_file(path) as file:
+        np.savez_compressed(file, **compacted)
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:

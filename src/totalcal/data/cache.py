@@ -70,13 +70,12 @@ def locked(name: str) -> Iterator[None]:
 def replacing(final: Path) -> Iterator[Path]:
     """A new folder to fill, put in the place of `final` if all goes well and removed if not."""
     final.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as scratch:
+        fresh = Path(scratch) / final.name
+        fresh.mkdir()  # with the rights of any folder: `scratch` itself is closed to others
         yield fresh
         shutil.rmtree(final, ignore_errors=True)
         fresh.rename(final)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def decoded_folder(name: str, split: str, files: list[Path]) -> Path:

@@ -5,13 +5,12 @@ in memory. The zip's own checksums find damage.
 """
 
 import json
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from totalcal.errors import ModelFileError
+from totalcal.whole_files import whole_file
 
 FORMAT = 1
 LARGEST = 4 * 2**30
@@ -28,20 +27,12 @@ class Container(NamedTuple):
 
 
 def write_container(path: Path, content: Container) -> None:
-    """Write a file, or leave the old one as it was: a crash leaves no half file behind."""
+    """Write a file, or leave the old one as it was."""
     text = json.dumps({"format": FORMAT, **content.description}, allow_nan=False, indent=1)
     members = {_DESCRIPTION: text.encode(), _TENSORS: content.tensors}
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as raw:
-        try:
-            with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-                for name, member in members.items():
-                    archive.writestr(zipfile.ZipInfo(name, _EARLIEST_DATE), member)
-            raw.flush()
-            os.fsync(raw.fileno())
-            Path(raw.name).replace(path)
-        except BaseException:
-            Path(raw.name).unlink(missing_ok=True)
-            raise
+    with whole_file(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
+        for name, member in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _EARLIEST_DATE), member)
 
 
 def read_container(path: Path, largest: int = LARGEST) -> Container:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from totalcal.errors import InputError
+from totalcal.whole_files import write_whole
 
 
 class ResumableOutput:
@@ -73,9 +74,7 @@ class ResumableOutput:
             "part": self.part.stat().st_size,
             "bad": self.bad.stat().st_size,
         }
-        new = _beside(self.path, ".progress.new")
-        new.write_text(json.dumps(noted))
-        new.replace(self.progress)
+        write_whole(self.progress, json.dumps(noted))
 
 
 def _beside(path: Path, suffix: str) -> Path:

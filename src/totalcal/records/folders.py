@@ -11,9 +11,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError
-from totalcal.records.lines import Line, append_line, read_lines, write_atomically
+from totalcal.records.lines import Line, append_line, read_lines
 from totalcal.records.store import read
 from totalcal.records.timing import Timing
+from totalcal.whole_files import write_whole
 
 ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
@@ -79,7 +80,7 @@ class RunFolder:
         """Make the folder with its configuration; one that is there already stays as it is."""
         self.path.mkdir(parents=True, exist_ok=True)
         if not self.config_file.exists():
-            write_atomically(self.config_file, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+            write_whole(self.config_file, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
 
     @property
     def config(self) -> Line:
@@ -111,7 +112,7 @@ class RunFolder:
     def finish(self) -> None:
         self.failures_file.unlink(missing_ok=True)
         self.timing.note("finished")
-        write_atomically(self.done_file, "")
+        write_whole(self.done_file, "")
 
     @property
     def is_settled(self) -> bool:

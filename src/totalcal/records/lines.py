@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from totalcal.whole_files import write_whole
+
 Line = dict[str, Any]
 
 
@@ -33,17 +35,7 @@ def read_lines(path: Path) -> list[Line]:
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """A file of these lines, all of them or none."""
-    write_atomically(path, "".join(map(_encoded, lines)))
-
-
-def write_atomically(path: Path, content: str) -> None:
-    """All of the content or none of it: write beside, flush to the disk, rename."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_whole(path, "".join(map(_encoded, lines)))
 
 
 def _encoded(line: Mapping[str, Any]) -> str:

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from totalcal.records.layout import Entry, Layout, Section, as_latex
-from totalcal.records.lines import write_atomically
 from totalcal.report.blocks import Plots, Table
 from totalcal.report.collect import boards
 from totalcal.report.drawing import pdf
 from totalcal.report.names import slug
 from totalcal.report.page import page
 from totalcal.report.sections import chapter
+from totalcal.whole_files import write_whole
 
 
 def write_report(runs: Path, output: Path) -> Path:
     """One self-contained HTML file about all finished runs beneath a folder."""
     html = page([chapter(board) for board in boards(runs)])
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(output, html)
+    write_whole(output, html)
     return output
 
 
@@ -45,5 +45,5 @@ def _write_pdf(block: Plots, path: Path) -> Path:
 
 
 def _write_latex(block: Table, path: Path) -> Path:
-    write_atomically(path, as_latex(layout(block)) + "\n")
+    write_whole(path, as_latex(layout(block)) + "\n")
     return path

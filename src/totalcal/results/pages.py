@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from totalcal.errors import InputError
-from totalcal.records.lines import write_atomically
 from totalcal.results.blocks import block
+from totalcal.whole_files import write_whole
 
 _END = "<!-- end of results -->"
 _BLOCK = re.compile(rf"(<!-- results: ([^\n]+) -->\n)(.*?){_END}", re.DOTALL)
@@ -35,7 +35,7 @@ def fill(pages: Iterable[Path]) -> list[Path]:
     """Bring pages up to date; returns those that changed."""
     stale = stale_pages(pages)
     for page in stale:
-        write_atomically(page, filled(page))
+        write_whole(page, filled(page))
     return stale
 
 

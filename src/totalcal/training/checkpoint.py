@@ -7,7 +7,6 @@ format that stores tensors contiguously breaks that for channels_last weights wi
 import hashlib
 import io
 import json
-import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.whole_files import whole_file
 
 FORMAT = 1
 _MAGIC = "totalcal checkpoint"
@@ -40,19 +40,14 @@ class Checkpoint:
 
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
-    """Write, flush to the disk, rename: whoever reads `path` sees all of it or none."""
+    """Whoever reads `path` sees all of it or none."""
     buffer = io.BytesIO()
     torch.save({entry.name: getattr(checkpoint, entry.name) for entry in fields(checkpoint)}, buffer)
     payload = buffer.getbuffer()
     header = {"what": _MAGIC, "format": FORMAT, "sha256": hashlib.sha256(payload).hexdigest()}
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("wb") as file:
+    with whole_file(path) as file:
         file.write(json.dumps(header).encode() + b"\n")
         file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    _flush_folder(path.parent)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -82,13 +77,3 @@ def _header(line: bytes, path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         pass
     raise DamagedCheckpointError(f"{path} is no checkpoint of totalcal, or its beginning is damaged.")
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut; not every system lets one open a folder."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

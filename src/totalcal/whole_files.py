@@ -1,0 +1,42 @@
+"""Files that are there whole or not at all, whenever a process is killed."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A stream to write. `path` changes when all of it is on the disk, and not at all if the block fails.
+
+    The file has the rights that any new file has, which those of `tempfile` do not: others may read it.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def write_whole(path: Path, content: str) -> None:
+    """A text file, all of it or none."""
+    with whole_file(path) as file:
+        file.write(content.encode())
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut; not every system lets one open a folder."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
