@@ -71,11 +71,13 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(model_file, table, tm
     assert sorted(path.name for path in tmp_path.glob("killed*")) == ["killed.csv"]
 
 
-def test_other_inputs_are_not_taken_for_the_rest(model_file, table, tmp_path):
-    def stop(rows):
-        if rows:
-            raise KeyboardInterrupt
+def stop(rows):
+    """Interrupts a run after its first chunk."""
+    if rows:
+        raise KeyboardInterrupt
 
+
+def test_other_inputs_are_not_taken_for_the_rest(model_file, table, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         predict_file(model_file, table, tmp_path / "out.csv", chunk_size=20, on_rows=stop)
     table.write_text(table.read_text() + "1,2,3,4\n")
@@ -130,6 +132,17 @@ def test_a_folder_of_images_is_read_in_order_of_names(image_model, tmp_path, lin
     complaints = (tmp_path / "out.csv.bad").read_text()
     assert 'd.png,"has 9×8 pixels, the model takes 8×8"' in complaints
     assert "e.png,is no image that can be read" in complaints
+
+
+def test_an_output_beside_the_images_does_not_count_as_one_of_the_inputs(image_model, tmp_path, lines):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for name in ("a.png", "b.png"):
+        Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / name)
+    with pytest.raises(KeyboardInterrupt):
+        predict_file(image_model, folder, folder / "out.csv", chunk_size=1, on_rows=stop)
+    predict_file(image_model, folder, folder / "out.csv", chunk_size=1)
+    assert [line["row"] for line in lines(folder / "out.csv")] == ["a.png", "b.png"]
 
 
 def test_a_table_without_a_column_is_refused_before_any_work(model_file, table, tmp_path):

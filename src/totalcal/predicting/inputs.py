@@ -154,7 +154,7 @@ class ImageFolder:
         if len(preprocessing.shape) != 3 or preprocessing.shape[0] not in (1, 3):
             raise InputError(f"the model takes rows of shape {preprocessing.shape}, which are no images.")
         self.shape = preprocessing.shape
-        self.files = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        self.files = image_files(path)
         if not self.files:
             raise InputError(f"there are no images in {path}; known are {', '.join(sorted(IMAGE_SUFFIXES))}.")
 
@@ -182,6 +182,11 @@ class ImageFolder:
             chunk.complaints.append(Complaint(file.name, reason))
             return
         chunk.take(file.name, pixels.reshape(height, width, channels).transpose(2, 0, 1))
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The images of a folder in the order of their names; what else lies there is nobody's input."""
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
 
 
 def _needed(preprocessing: Preprocessing | None, what: str) -> Preprocessing:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from totalcal.files.saved import SavedModel, load
-from totalcal.predicting.inputs import Chunk, rows_of
+from totalcal.predicting.inputs import Chunk, image_files, rows_of
 from totalcal.predicting.output import ResumableOutput
 from totalcal.rejection import UNCERTAINTIES, uncertainty
 
@@ -76,7 +76,7 @@ def _digest(path: Path) -> str:
 
 
 def _state(inputs: Path) -> str:
-    """Changes when the inputs do: size and time of a file, or of all files of a folder."""
-    files = sorted(inputs.iterdir()) if inputs.is_dir() else [inputs]
+    """Changes when the inputs do: size and time of a file, or of all images of a folder."""
+    files = image_files(inputs) if inputs.is_dir() else [inputs]
     stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return hashlib.sha256(repr(stats).encode()).hexdigest()
