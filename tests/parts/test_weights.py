@@ -31,6 +31,16 @@ def convnet() -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
 
 
+@pytest.mark.parametrize("layers", ["linear", ["head.0"]])
+def test_a_layer_in_several_places_stays_one_layer(layers) -> None:
+    shared = nn.Linear(3, 3)
+    net = nn.ModuleDict({"head": nn.Sequential(shared, nn.ReLU()), "tail": nn.Sequential(shared)})
+    found = mean_field(net, layers)
+    assert isinstance(found["head"][0], MeanFieldLinear)
+    assert found["head"][0] is found["tail"][0]
+    assert net["head"][0] is shared
+
+
 def test_local_and_drawn_outputs_have_the_same_moments() -> None:
     torch.manual_seed(0)
     layer, inputs = wide(MeanFieldLinear.like(nn.Linear(5, 3), NormalPrior())), torch.randn(2, 5)

@@ -151,16 +151,18 @@ def mean_field(
     """A copy of `module` whose chosen layers are mean-field; trained weights are kept as means.
 
     `layers` is "linear" (all fully connected ones), "all" (convolutions too), "none", or names as in
-    `module.named_modules()`.
+    `module.named_modules()`. A layer that the module has in several places stays one layer.
     """
     chosen = _chosen_names(module, layers)
     result, law = copy.deepcopy(module), prior or NormalPrior()
     if "" in chosen:
         return _converted(result, law, local_convolutions)
-    for name in chosen:
-        parent_name, _, child = name.rpartition(".")
-        parent = result.get_submodule(parent_name)
-        setattr(parent, child, _converted(parent.get_submodule(child), law, local_convolutions))
+    points = [result.get_submodule(name) for name in chosen]
+    laws = {point: _converted(point, law, local_convolutions) for point in points}
+    for name, layer in list(result.named_modules(remove_duplicate=False)):
+        if layer in laws:
+            parent, _, child = name.rpartition(".")
+            setattr(result.get_submodule(parent), child, laws[layer])
     return result
 
 
