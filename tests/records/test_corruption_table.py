@@ -41,7 +41,7 @@ def test_three_standard_deviations_are_printed_and_said_to_be_over_types(columns
     shown = as_markdown(corruption_layout(columns))
     assert "20.0 ± 42.4" in shown
     assert "over the types of corruption" in shown
-    assert "2 types, 100 images" in shown
+    assert "2 types, 100 images, 2 seeds" in shown
 
 
 def test_the_papers_figures_stand_beside_ours(columns):

@@ -105,7 +105,7 @@ def make_run_in(
     line = record(model, seed, **changes)
     config = {key: line[key] for key in ("task", "preset", "model", "seed", "epochs")}
     folder = RunFolder(root / hashlib.sha256(repr(config).encode()).hexdigest()[:16])
-    folder.plan(config | {"learning_rate": 1e-3})
+    folder.plan(config | {"learning_rate": 1e-3, "settings": line.get("settings", {})})
     folder.start()
     folder.timing.note("epoch", epoch=0, seconds={"softmax": 1.0}.get(model, 1.25))
     append(folder.records_file, line)

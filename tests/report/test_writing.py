@@ -12,6 +12,7 @@ from totalcal.errors import InputError
 from totalcal.report import write_figures, write_report
 from totalcal.report.collect import boards
 from totalcal.report.commands import commands
+from totalcal.report.score_cells import first_seeds_in_words, seeds_in_words
 
 HEADINGS = (
     "The verdict",
@@ -151,3 +152,22 @@ def test_the_commands_name_all_that_differs_from_the_preset(runs: Path) -> None:
         "--corruptions --corruption-types fog,snow --severities 1,2,3,4,5 --out runs"
     )
     assert reading == ["totalcal table runs", "totalcal report runs -o report.html"]
+
+
+def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
+    make_run: Callable[..., object], tmp_path: Path
+) -> None:
+    for seed in (0, 1, 4):
+        make_run("softmax", seed)
+    make_run("etp", 1)
+    make_run("ensemble", 0, settings={"members": 2})
+    (board,) = boards(tmp_path / "runs")
+    assert [command.partition(" --preset")[0] for command in commands(board).splitlines()[:-2]] == [
+        "totalcal run digits --models softmax,ensemble --seeds 2",
+        "totalcal run digits --models softmax --seeds 1 --first-seed 4",
+        "totalcal run digits --models etp --seeds 1 --first-seed 1",
+    ]
+    assert seeds_in_words(board).endswith("over 3 seeds (etp 1, ensemble (members=2) 1).")
+    assert first_seeds_in_words(board) == (
+        "Curves of each model's first seed: 0 of softmax, ensemble (members=2); 1 of etp."
+    )

@@ -1,7 +1,7 @@
 """Table 4 from records: error and ECE by severity, over types of corruption, beside the paper's figures."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from totalcal.records import paper
 from totalcal.records.aggregate import Summary, summarise
 from totalcal.records.compare import bold
 from totalcal.records.folders import run_folders
-from totalcal.records.labels import by_column, common_settings, described, in_order, labelled
+from totalcal.records.labels import by_column, common_settings, described, in_order, labelled, seeds_in_words
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.store import Record, read
 
@@ -26,6 +26,7 @@ class CorruptionColumn(NamedTuple):
     settings: dict[str, Any]
     types: int
     examples: int
+    seeds: dict[str, int]
     summaries: dict[tuple[int, str], dict[str, Summary]]
 
     @property
@@ -118,7 +119,9 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> CorruptionColu
     }
     types = len({line["corruption"] for line in records})
     examples = min(line["examples"] for line in records)
-    return CorruptionColumn(task, preset, common_settings(records), types, examples, summaries)
+    runs = Counter(model for model, _ in {(line["model"], line["config"]) for line in labelled(records)})
+    seeds = {label: runs[label] for label in in_order(runs)}
+    return CorruptionColumn(task, preset, common_settings(records), types, examples, seeds, summaries)
 
 
 def _titles(column: CorruptionColumn) -> list[str]:
@@ -162,5 +165,8 @@ def _notes(columns: Sequence[CorruptionColumn]) -> list[str]:
         "Mean ± three standard deviations over the types of corruption, each type a mean over seeds; "
         "the paper's ± does not say over what.",
         "* or bold: within three standard deviations of the best.",
-        *(f"{column.title}: {column.types} types, {column.examples} images." for column in columns),
+        *(
+            f"{column.title}: {column.types} types, {column.examples} images, {seeds_in_words(column.seeds)}."
+            for column in columns
+        ),
     ]

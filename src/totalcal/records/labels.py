@@ -68,6 +68,17 @@ def described(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
+def seeds_in_words(counts: Mapping[str, int]) -> str:
+    """How many seeds there are, and which rows have fewer.
+
+    >>> seeds_in_words({"etp": 5, "np": 2})
+    '5 seeds (np 2)'
+    """
+    most = max(counts.values())
+    fewer = [f"{label} {count}" for label, count in counts.items() if count < most]
+    return f"{most} seed{'s' * (most > 1)}" + (f" ({', '.join(fewer)})" if fewer else "")
+
+
 def _label(record: Record, common: Mapping[str, Any]) -> str:
     own = {key: value for key, value in record.get("settings", {}).items() if key not in common}
     return f"{record['model']} ({described(own)})" if own else str(record["model"])

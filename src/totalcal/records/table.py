@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from totalcal.records import paper
 from totalcal.records.aggregate import Summary, aggregate, show
 from totalcal.records.compare import bold
-from totalcal.records.labels import by_column, common_settings, described, in_order, labelled
+from totalcal.records.labels import by_column, common_settings, described, in_order, labelled, seeds_in_words
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.scoreboard import ASPECTS
 from totalcal.records.store import Record
@@ -120,11 +120,8 @@ def _finite(value: float) -> float | None:
 
 
 def _seeds(column: ResultColumn) -> str:
-    """How many seeds each model has, if they differ."""
     counts = {label: figure.summary.n for label, figure in column.figures["error"].items()}
-    most = max(counts.values())
-    fewer = [f"{label} {count}" for label, count in counts.items() if count < most]
-    return f"{most} seed{'s' * (most > 1)}" + (f" ({', '.join(fewer)})" if fewer else "")
+    return seeds_in_words(counts)
 
 
 def _titles(column: ResultColumn) -> list[str]:

@@ -52,10 +52,6 @@ class Board:
         return list(dict.fromkeys(run.model for run in self.runs))
 
     @cached_property
-    def seeds(self) -> list[int]:
-        return sorted({run.seed for run in self.runs})
-
-    @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Summary]]:
         """Model → score → summary over seeds."""
         found = aggregate([run.record for run in self.runs], by=("model",))

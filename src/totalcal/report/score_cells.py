@@ -1,6 +1,6 @@
 """Scores as cells of a table, and how their columns and captions read."""
 
-from totalcal.records import Summary, describe, show
+from totalcal.records import Summary, describe, labels, show
 from totalcal.report.blocks import Cell
 from totalcal.report.collect import Board
 
@@ -31,10 +31,18 @@ def measured(board: Board, keys: tuple[str, ...]) -> list[str]:
 
 def seeds_in_words(board: Board) -> str:
     """How many seeds stand behind a mean."""
-    count = len(board.seeds)
-    return f"Mean ± standard deviation over {count} seeds." if count > 1 else "One seed: no spread is known."
+    counts = {model: len(board.of(model)) for model in board.models}
+    if max(counts.values()) == 1:
+        return "One seed: no spread is known."
+    return f"Mean ± standard deviation over {labels.seeds_in_words(counts)}."
 
 
-def first_seed_in_words(board: Board) -> str:
-    """Which seed the curves are of."""
-    return f"Curves of seed {board.seeds[0]}."
+def first_seeds_in_words(board: Board) -> str:
+    """Which seeds the curves are of: the first of each model."""
+    by_seed: dict[int, list[str]] = {}
+    for model in board.models:
+        by_seed.setdefault(board.of(model)[0].seed, []).append(model)
+    if len(by_seed) == 1:
+        return f"Curves of seed {next(iter(by_seed))}."
+    shown = "; ".join(f"{seed} of {', '.join(models)}" for seed, models in sorted(by_seed.items()))
+    return f"Curves of each model's first seed: {shown}."

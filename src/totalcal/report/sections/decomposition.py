@@ -10,7 +10,7 @@ from totalcal.report.collect import Board
 from totalcal.report.figures import decomposition
 from totalcal.report.model_plots import model_plots
 from totalcal.report.palette import TERMS
-from totalcal.report.score_cells import first_seed_in_words
+from totalcal.report.score_cells import first_seeds_in_words
 
 
 def decomposition_section(board: Board) -> Section | None:
@@ -27,7 +27,7 @@ def decomposition_section(board: Board) -> Section | None:
         _in_words,
         size=(3.2, 1.0 + 0.3 * max(map(len, found))),
     )
-    caption = f"Means over the test inputs of each kind, on one scale. {first_seed_in_words(board)}"
+    caption = f"Means over the test inputs of each kind, on one scale. {first_seeds_in_words(board)}"
     return Section(
         "decomposition",
         "Where does the uncertainty lie?",

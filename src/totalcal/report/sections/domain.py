@@ -7,7 +7,7 @@ from totalcal.report.blocks import Plot, Plots, Section
 from totalcal.report.collect import Board
 from totalcal.report.figures import entropy
 from totalcal.report.model_plots import model_plots
-from totalcal.report.score_cells import first_seed_in_words
+from totalcal.report.score_cells import first_seeds_in_words
 
 _ALARMS = 0.05
 
@@ -18,7 +18,7 @@ def domain_section(board: Board) -> Section | None:
         board, "entropy", lambda kept: kept.entropies, entropy.draw_histograms, _histograms_in_words
     )
     blocks = [
-        Plots("entropy", f"Predictive entropy. {first_seed_in_words(board)}", histograms),
+        Plots("entropy", f"Predictive entropy. {first_seeds_in_words(board)}", histograms),
         Plots("roc", "ROC curves of the entropy as a detector; foreign is positive.", _roc_plots(board)),
     ]
     found = [block for block in blocks if block.plots]

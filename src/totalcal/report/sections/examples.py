@@ -26,7 +26,7 @@ def examples_section(board: Board) -> Section | None:
     return Section(
         "examples",
         "What is it least sure of?",
-        f"Test inputs of highest entropy, seed {board.seeds[0]}. The bar shows where the variance lies: "
+        "Test inputs of highest entropy, to each model's first seed. The bar shows where the variance lies: "
         "blue reducible, orange irreducible, green data.",
         galleries,
     )

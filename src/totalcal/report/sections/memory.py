@@ -25,7 +25,7 @@ def memory_section(board: Board) -> Section | None:
         "memory",
         "What does the memory hold?",
         "The paper leaves the explainability of the memory open. A cell speaks for some classes and against "
-        f"others, is read by some, and was written by training examples. Seed {board.seeds[0]}.",
+        "others, is read by some, and was written by training examples. Of each model's first seed.",
         blocks,
     )
 

@@ -5,7 +5,7 @@ from totalcal.report.blocks import Plots, Section
 from totalcal.report.collect import Board
 from totalcal.report.figures import reliability
 from totalcal.report.model_plots import model_plots
-from totalcal.report.score_cells import first_seed_in_words
+from totalcal.report.score_cells import first_seeds_in_words
 
 
 def reliability_section(board: Board) -> Section | None:
@@ -16,7 +16,7 @@ def reliability_section(board: Board) -> Section | None:
     caption = (
         "Blue: accuracy in each bin of confidence, larger where inputs are many. Dashes: perfect honesty. "
         "Red: the gap. "
-        f"Grey: the share of the test inputs in the bin. {first_seed_in_words(board)}"
+        f"Grey: the share of the test inputs in the bin. {first_seeds_in_words(board)}"
     )
     return Section(
         "reliability",

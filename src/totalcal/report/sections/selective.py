@@ -7,7 +7,7 @@ import numpy as np
 from totalcal.report.blocks import Plot, Plots, Section
 from totalcal.report.collect import Board
 from totalcal.report.figures import lines
-from totalcal.report.score_cells import first_seed_in_words
+from totalcal.report.score_cells import first_seeds_in_words
 
 _SURE = 0.8
 
@@ -34,5 +34,5 @@ def selective_section(board: Board) -> Section | None:
         "selective",
         "What if it may refuse?",
         "A model passes on the inputs it is least sure of: how often is it wrong on the rest?",
-        [Plots("risk", first_seed_in_words(board), [plot])],
+        [Plots("risk", first_seeds_in_words(board), [plot])],
     )
