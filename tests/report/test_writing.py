@@ -161,13 +161,17 @@ def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
         make_run("softmax", seed)
     make_run("etp", 1)
     make_run("ensemble", 0, settings={"members": 2})
+    make_run("ensemble", 1, settings={"members": 4})
     (board,) = boards(tmp_path / "runs")
     assert [command.partition(" --preset")[0] for command in commands(board).splitlines()[:-2]] == [
         "totalcal run digits --models softmax,ensemble --seeds 2",
         "totalcal run digits --models softmax --seeds 1 --first-seed 4",
         "totalcal run digits --models etp --seeds 1 --first-seed 1",
+        "totalcal run digits --models ensemble --seeds 4 --first-seed 1",
     ]
-    assert seeds_in_words(board).endswith("over 3 seeds (etp 1, ensemble (members=2) 1).")
+    fewer = "etp 1, ensemble (members=2) 1, ensemble (members=4) 1"
+    assert seeds_in_words(board) == f"Mean ± standard deviation over 3 seeds ({fewer})."
     assert first_seeds_in_words(board) == (
-        "Curves of each model's first seed: 0 of softmax, ensemble (members=2); 1 of etp."
+        "Curves of each model's first seed: "
+        "0 of softmax, ensemble (members=2); 1 of etp, ensemble (members=4)."
     )

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from totalcal.records.lines import read_lines
 from totalcal.report.collect import Board, Run
@@ -10,38 +10,38 @@ from totalcal.report.collect import Board, Run
 
 def commands(board: Board) -> str:
     """As few commands as make all runs, each with its seeds and settings, then those that read."""
-    asked: dict[tuple[str, ...], dict[str, list[int]]] = {}  # options → model → seeds
+    asked: dict[tuple[str, ...], dict[str, list[Run]]] = {}  # options → model → runs
     for run in board.runs:
-        seeds_of = asked.setdefault((*_settings(run), *_corruptions(run)), {})
-        seeds_of.setdefault(run.folder.config["model"], []).extend(_seeds(run))
+        by_model = asked.setdefault((*_settings(run), *_corruptions(run)), {})
+        by_model.setdefault(run.folder.config["model"], []).append(run)
     made = [
-        shlex.join(_words(board, models, stretch, options))
-        for options, seeds_of in asked.items()
-        for stretch, models in _by_stretch(seeds_of).items()
+        shlex.join(_words(board, models, seeds, options))
+        for options, by_model in asked.items()
+        for seeds, models in _by_seeds(by_model).items()
     ]
     return "\n".join([*made, "totalcal table runs", "totalcal report runs -o report.html"])
 
 
-def _words(board: Board, models: Sequence[str], stretch: range, options: Sequence[str]) -> list[str]:
+def _words(board: Board, models: Sequence[str], seeds: range, options: Sequence[str]) -> list[str]:
     preset = ["--authors-settings"] if board.preset == "authors" else ["--preset", board.preset]
-    first = ["--first-seed", str(stretch.start)] if stretch.start else []
-    asked = ["--models", ",".join(models), "--seeds", str(len(stretch)), *first]
+    first = ["--first-seed", str(seeds.start)] if seeds.start else []
+    asked = ["--models", ",".join(models), "--seeds", str(len(seeds)), *first]
     return ["totalcal", "run", board.task, *asked, *preset, *options, "--out", "runs"]
 
 
-def _seeds(run: Run) -> range:
-    """The seed of a run; those of its members, if it is an ensemble."""
-    members = run.folder.config.get("settings", {}).get("members", 1)
-    return range(run.seed, run.seed + members)
-
-
-def _by_stretch(seeds_of: Mapping[str, Iterable[int]]) -> dict[range, list[str]]:
+def _by_seeds(by_model: Mapping[str, Sequence[Run]]) -> dict[range, list[str]]:
     """Seeds that follow each other, and the models that have them."""
     found: dict[range, list[str]] = {}
-    for model, seeds in seeds_of.items():
-        for stretch in _stretches(sorted(seeds)):
-            found.setdefault(stretch, []).append(model)
+    for model, runs in by_model.items():
+        for seeds in _members(runs) if model == "ensemble" else _stretches([run.seed for run in runs]):
+            found.setdefault(seeds, []).append(model)
     return found
+
+
+def _members(runs: Sequence[Run]) -> list[range]:
+    """The seeds that the nets of ensembles have: those that `run` was asked for."""
+    sizes = [run.folder.config["settings"]["members"] for run in runs]
+    return [range(run.seed, run.seed + size) for run, size in zip(runs, sizes, strict=True)]
 
 
 def _stretches(seeds: Sequence[int]) -> list[range]:
