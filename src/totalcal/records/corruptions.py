@@ -11,7 +11,14 @@ from totalcal.records import paper
 from totalcal.records.aggregate import Summary, summarise
 from totalcal.records.compare import bold
 from totalcal.records.folders import run_folders
-from totalcal.records.labels import by_column, common_settings, described, in_order, labelled, seeds_in_words
+from totalcal.records.labels import (
+    by_column,
+    column_title,
+    common_settings,
+    in_order,
+    labelled,
+    seeds_in_words,
+)
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.store import Record, read
 
@@ -31,7 +38,7 @@ class CorruptionColumn(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.task} ({', '.join(filter(None, [self.preset, described(self.settings)]))})"
+        return column_title(self.task, self.preset, self.settings)
 
     @property
     def has_paper(self) -> bool:

@@ -21,14 +21,13 @@ def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
     return dict(sorted(columns.items()))
 
 
-def column_title(column: Column, records: Sequence[Record]) -> str:
-    """Task, preset, and what else all records of a column have alike.
+def column_title(task: str, preset: str, settings: Mapping[str, Any]) -> str:
+    """What a column is called in full: with the settings that all of its records have alike.
 
-    >>> column_title(("fashion", "paper"), [{"settings": {"epochs": 10}}])
+    >>> column_title("fashion", "paper", {"epochs": 10})
     'fashion (paper, epochs=10)'
     """
-    task, preset = column
-    return f"{task} ({', '.join(filter(None, [preset, described(common_settings(records))]))})"
+    return f"{task} ({', '.join(filter(None, [preset, described(settings)]))})"
 
 
 def common_settings(records: Sequence[Record]) -> dict[str, Any]:

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 from totalcal.records import paper
 from totalcal.records.aggregate import Summary, aggregate, show
 from totalcal.records.compare import bold
-from totalcal.records.labels import by_column, common_settings, described, in_order, labelled, seeds_in_words
+from totalcal.records.labels import (
+    by_column,
+    column_title,
+    common_settings,
+    in_order,
+    labelled,
+    seeds_in_words,
+)
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.scoreboard import ASPECTS
 from totalcal.records.store import Record
@@ -49,8 +56,7 @@ class ResultColumn(NamedTuple):
 
     @property
     def title(self) -> str:
-        details = ", ".join(filter(None, [self.preset, described(self.settings)]))
-        return f"{self.task} ({details})"
+        return column_title(self.task, self.preset, self.settings)
 
     @property
     def has_paper(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from totalcal.records.labels import by_column, column_title, in_order, labelled
+from totalcal.records.labels import by_column, column_title, common_settings, in_order, labelled
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.store import Record
 
@@ -16,7 +16,7 @@ def hashes_layout(records: Iterable[Record]) -> Layout:
     """A row a model with the configurations of its seeds, a row a set of data."""
     sections = []
     for column, lines in by_column(records).items():
-        title = column_title(column, lines)
+        title = column_title(*column, common_settings(lines))
         sections += [
             Section(f"{title}, configurations by seed", _rows(configurations(lines))),
             Section(f"{title}, data", _rows(data_hashes(lines))),

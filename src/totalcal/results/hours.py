@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 
-from totalcal.records.labels import by_column, column_title, in_order
+from totalcal.records.labels import by_column, column_title, common_settings, in_order
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.store import Record
 
 
 def hours_layout(lines: Iterable[Record]) -> Layout:
     """A row a model: runs, epochs, hours in all."""
-    columns = by_column(lines).items()
-    sections = [Section(column_title(column, runs), _rows(runs)) for column, runs in columns]
+    sections = [
+        Section(column_title(*column, common_settings(runs)), _rows(runs))
+        for column, runs in by_column(lines).items()
+    ]
     return Layout(["", "runs", "epochs", "hours"], sections)
 
 

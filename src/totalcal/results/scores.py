@@ -6,7 +6,7 @@ from typing import Any
 from totalcal.errors import InputError
 from totalcal.records.aggregate import Summary, show, summarise
 from totalcal.records.compare import bold
-from totalcal.records.labels import by_column, column_title, in_order, labelled
+from totalcal.records.labels import by_column, column_title, common_settings, in_order, labelled
 from totalcal.records.layout import Entry, Layout, Section
 from totalcal.records.scoreboard import describe
 from totalcal.records.store import Record
@@ -21,7 +21,7 @@ def scores_layout(records: Iterable[Record], keys: Sequence[str]) -> Layout:
     """A section for each task and preset; bold as in Table 2."""
     sections = []
     for column, lines in by_column(records).items():
-        rows, title = summaries(lines, keys), column_title(column, lines)
+        rows, title = summaries(lines, keys), column_title(*column, common_settings(lines))
         best = {key: bold(score_of(key), {row: cells[key] for row, cells in rows.items()}) for key in keys}
         sections.append(Section(title, [_row(row, rows[row], best) for row in rows]))
     return Layout(_header(keys), sections)
