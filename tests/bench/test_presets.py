@@ -57,11 +57,17 @@ def test_the_backbone_reads_what_the_task_gives(task, name):
     assert network(inputs).shape == (2, TASKS[task].num_classes)
 
 
+@pytest.mark.parametrize("name", ["laptop", "medium"])
 @pytest.mark.parametrize("task", PRESETS)
-def test_a_laptop_preset_says_that_it_is_reduced(task):
+def test_a_smaller_preset_says_that_it_is_reduced(task, name):
     assert not preset(task, "paper").reduced
-    assert preset(task, "laptop").reduced == ("laptop" in PRESETS[task])
-    assert preset(task, "laptop").epochs <= preset(task, "paper").epochs
+    assert preset(task, name).reduced == (name in PRESETS[task])
+    assert preset(task, name).epochs <= preset(task, "paper").epochs
+
+
+def test_a_medium_preset_trains_for_longer_than_a_laptop_one():
+    for task in ("cifar10", "svhn", "cifar100", "imdb"):
+        assert preset(task, "medium").epochs > preset(task, "laptop").epochs
 
 
 def test_unknown_names_are_answered():

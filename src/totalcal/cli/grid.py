@@ -34,7 +34,9 @@ def run(
     first_seed: Annotated[
         int, typer.Option(help="The first of them: another machine's share of a grid.", min=0)
     ] = 0,
-    preset: Annotated[str, typer.Option(help="laptop, or paper: the paper's settings.")] = "laptop",
+    preset: Annotated[
+        str, typer.Option(help="laptop, medium (half an hour per run), or paper: the paper's settings.")
+    ] = "laptop",
     authors_settings: Annotated[
         bool,
         typer.Option(
