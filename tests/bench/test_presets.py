@@ -43,7 +43,7 @@ def test_every_value_says_where_it_comes_from(task, name):
     chosen = preset(task, name)
     values = {"backbone", "backbone_options", "epochs", "batch_size"}
     values |= {field.name for field in fields(Optimisation)} - {"clip"}
-    values |= {field.name for field in fields(TaskOptions)} - {"panel"}
+    values |= {field.name for field in fields(TaskOptions)} - {"panel", "left_out"}
     assert set(chosen.provenance) == values
     assert set(chosen.provenance.values()) <= {"paper", "authors", "ours"}
 

@@ -10,7 +10,7 @@ from totalcal.data.arrays import Arrays
 from totalcal.data.batches import Scaling
 from totalcal.data.cache import Statistics
 from totalcal.data.catalogue import CATALOGUE
-from totalcal.errors import UnknownNameError
+from totalcal.errors import InputError, UnknownNameError
 
 # Table 2 of the paper, and for SVHN appendix B.3 as well
 PAPER_FIRST = {
@@ -64,7 +64,7 @@ def test_the_training_split_is_scaled_to_mean_0_and_deviation_1(name):
     torch.testing.assert_close(whole.std(axes, correction=0), torch.ones(whole.shape[1]), atol=1e-4, rtol=0)
 
 
-def test_strangers_are_scaled_as_the_training_set_and_belong_to_no_class():
+def test_ood_inputs_are_scaled_as_the_training_set_and_belong_to_no_class():
     data = TASKS["digits"].load()
     assert data.ood["letters"].scaling == data.train.scaling
     assert (data.ood["letters"].labels == -1).all()
@@ -128,10 +128,74 @@ def test_texts_are_shortened_for_all_sets_alike(monkeypatch):
 
 def test_a_part_of_the_panel_can_be_asked_for():
     assert TASKS["digits"].load(options=TaskOptions(panel=())).ood == {}
-    with pytest.raises(UnknownNameError, match="out-of-domain set of digits"):
+    with pytest.raises(UnknownNameError, match="OOD set of digits"):
         TASKS["digits"].members(("mnist",))
 
 
 def test_an_unknown_task_is_answered_with_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean 'cifar10'"):
         task("cifar-10")
+
+
+SYNTHETIC = ("uniform-noise", "constant", "inverted", "shuffled-pixels", "rotated-90", "upside-down")
+
+
+def test_any_image_task_takes_synthetic_sets_beside_its_own():
+    data = TASKS["digits"].load(options=TaskOptions(panel=("letters", *SYNTHETIC), ood_limit=100))
+    assert list(data.ood) == ["letters", *SYNTHETIC]
+    for rows in data.ood.values():
+        assert next(rows.batches(2)).inputs.shape == (2, 1, 8, 8)
+        assert rows.scaling == data.train.scaling
+        assert (rows.labels == -1).all()
+
+
+def test_a_table_has_no_synthetic_sets():
+    with pytest.raises(UnknownNameError, match="OOD set of iris"):
+        TASKS["iris"].members(("inverted",))
+
+
+def test_the_default_panel_is_as_it_was():
+    assert [member.name for member in TASKS["fashion"].members()] == ["mnist", "kmnist", "letters"]
+    assert "left_out" not in TaskOptions().settings()  # the hash of older run configurations
+
+
+def test_classes_left_out_are_trained_on_nowhere_and_become_an_ood_set():
+    from totalcal.data import load
+
+    options = TaskOptions(left_out=("3", 7))
+    data = TASKS["digits"].load(options=options)
+    images, labels = load("digits", "test")
+    strange = np.isin(labels, (3, 7))
+    assert data.ood["left-out"].inputs.squeeze(-1).numpy().tolist() == images[strange].tolist()
+    kept = [label for label in range(10) if label not in (3, 7)]
+    assert data.test.labels.tolist() == [kept.index(label) for label in labels[~strange]]
+    assert TASKS["digits"].classes(options.left_out) == tuple(map(str, kept))
+    for part in (data.train, data.held_out, data.test):
+        assert set(part.labels.tolist()) == set(range(8))
+    train = load("digits", "train")
+    rows = ~np.isin(train.labels, (3, 7))
+    assert len(data.train) + len(data.held_out) == rows.sum()
+    assert data.train.scaling.mean[0] == pytest.approx(train.inputs[rows].mean() / 255)
+
+
+def test_synthetic_sets_are_made_of_the_classes_that_stay():
+    options = TaskOptions(left_out=(3, 7), panel=("left-out", "inverted"))
+    data = TASKS["digits"].load(options=options)
+    assert len(data.ood["inverted"]) == len(data.test) < 500 == len(data.test) + len(data.ood["left-out"])
+
+
+@pytest.mark.parametrize("left_out", [("12",), (10,), ("shoe",), (-1,), (1.0,)])
+def test_a_class_that_is_none_cannot_be_left_out(left_out):
+    with pytest.raises(UnknownNameError, match="class of digits"):
+        TASKS["digits"].load(options=TaskOptions(left_out=left_out))
+
+
+def test_at_least_two_classes_stay():
+    with pytest.raises(InputError, match="at least two"):
+        TASKS["iris"].load(options=TaskOptions(left_out=("setosa", "virginica")))
+
+
+@pytest.mark.parametrize("name", ["held_out", "train_limit", "test_limit", "ood_limit", "max_length"])
+def test_a_negative_limit_is_refused(name):
+    with pytest.raises(InputError, match=name):
+        TaskOptions(**{name: -1})

@@ -12,7 +12,6 @@ from totalcal.bench.memory_view import memory_arrays
 from totalcal.bench.observing import Observed
 from totalcal.data.batches import ArrayData
 from totalcal.data.domain import TaskData
-from totalcal.data.loading import entry
 from totalcal.data.tasks import task
 from totalcal.scores.selective import operating_points
 from totalcal.types import Predictor
@@ -54,8 +53,7 @@ def compact(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _class_names(cell: Cell) -> tuple[str, ...]:
-    chosen = task(cell.task)
-    return entry(chosen.source).classes or tuple(map(str, range(chosen.num_classes)))
+    return task(cell.task).classes(cell.sections["data"].get("left_out"))
 
 
 def _reliability(judgement: Judgement) -> Arrays:

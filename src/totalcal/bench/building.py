@@ -33,7 +33,8 @@ _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
 def build_process(cell: Cell) -> TuringProcess:
     """The untrained model; its first weights are a function of task, model and seed."""
     options = _without_name(cell.sections["backbone"])
-    model, classes = model_named(cell.net), task(cell.task).num_classes
+    model = model_named(cell.net)
+    classes = len(task(cell.task).classes(cell.sections["data"].get("left_out")))
     plain = _without_name(cell.sections["model"])
     arguments = {name: _argument(model, name, value) for name, value in plain.items()}
     with torch.random.fork_rng(devices=[]):
@@ -54,6 +55,8 @@ def load_data(cell: Cell, data_dir: Path | None = None, panel: tuple[str, ...] |
         options["scaling"] = Scaling(**{name: tuple(values) for name, values in options["scaling"].items()})
     if options["panel"] is not None:
         options["panel"] = tuple(options["panel"])
+    if options.get("left_out") is not None:  # configurations of before have no such setting
+        options["left_out"] = tuple(options["left_out"])
     return task(cell.task).load(derived("split", cell.task, cell.seed), data_dir, TaskOptions(**options))
 
 

@@ -34,7 +34,7 @@ def all_settings(net: str, preset: Preset) -> dict[str, dict[str, Any]]:
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),
         "judging": JUDGING,
-        "data": asdict(preset.options),
+        "data": preset.options.settings(),
         "backbone": {"name": preset.backbone, **backbone},
     }
     plain: dict[str, dict[str, Any]] = json.loads(

@@ -1,29 +1,33 @@
-"""A task: an in-domain set and a panel of sets that a model should find strange, ready as `ArrayData`."""
+"""A task: an in-distribution set and a panel of OOD sets, ready as `ArrayData`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from totalcal.data.arrays import Arrays
 from totalcal.data.augmentation import find_augmentation
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
 from totalcal.data.loading import entry, load, load_with_statistics
 from totalcal.data.overlaps import Overlap
+from totalcal.data.synthetic_ood import SYNTHETIC_OOD, synthetic_ood
 from totalcal.data.text import shorten
-from totalcal.errors import UnknownNameError
+from totalcal.errors import InputError, UnknownNameError
 
 SUBSET_SEED = 0  # a reduced test set is the same one for every model and seed
+LEFT_OUT = "left-out"  # the OOD set of the classes that were left out of training
 DataDir = str | Path | None
 Inputs = NDArray[Any]
 Projection = Callable[[Inputs], Inputs]
 
 
 @dataclass(frozen=True)
-class OutOfDomain:
+class OODSet:
     """A member of a panel: how its inputs are made, how near it is, which classes it has in common."""
 
     name: str
@@ -34,7 +38,20 @@ class OutOfDomain:
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """How much of the data, and in which form. None takes all, or the default."""
+    """How much of the data, and in which form. None takes all, or the default.
+
+    Args:
+        held_out: Rows of the training split that are held out for choices.
+        train_limit: Rows left to train on, drawn by seed.
+        test_limit: Rows of the test split.
+        ood_limit: Rows of each OOD set.
+        max_length: Words after which a text is cut.
+        augmentation: Of the training rows, by name.
+        scaling: In place of the training split's own mean and deviation.
+        panel: Names of OOD sets: of the task's own panel, of `SYNTHETIC_OOD` for images, or `left-out`.
+        left_out: Classes, by name or number, that are removed from training, held-out and test rows; the rest
+            are numbered anew without gaps. Their test rows are the OOD set `left-out`.
+    """
 
     held_out: int | None = None
     train_limit: int | None = None
@@ -44,6 +61,21 @@ class TaskOptions:
     augmentation: str | None = None
     scaling: Scaling | None = None
     panel: tuple[str, ...] | None = None
+    left_out: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("held_out", "train_limit", "test_limit", "ood_limit", "max_length"):
+            value = getattr(self, name)
+            if value is not None and value < (0 if name == "held_out" else 1):
+                raise InputError(f"{name} is a number of rows or words, or None for all, not {value}.")
+
+    def settings(self) -> dict[str, Any]:
+        """As plain values, for a run configuration: `left_out` only if it is given.
+
+        A configuration is known by its hash, and those written before there was `left_out` keep theirs.
+        """
+        plain = asdict(self)
+        return plain if self.left_out else {key: plain[key] for key in plain if key != "left_out"}
 
 
 @dataclass(frozen=True)
@@ -64,20 +96,47 @@ class Task:
     source: str
     kind: Literal["image", "tokens", "table"]
     input_shape: tuple[int, ...]
-    panel: tuple[OutOfDomain, ...] = ()
+    panel: tuple[OODSet, ...] = ()
     projection: Callable[[Inputs], Projection] | None = field(default=None, repr=False)  # fitted on train
 
     @property
     def num_classes(self) -> int:
         return entry(self.source).num_classes
 
+    def classes(self, left_out: Sequence[str | int] | None = None) -> tuple[str, ...]:
+        """The names of the classes in the order of their labels, without those that are left out."""
+        names = entry(self.source).classes or tuple(map(str, range(self.num_classes)))
+        return tuple(names[label] for label in self._kept(left_out))
+
     def load(self, seed: int = 0, data_dir: DataDir = None, options: TaskOptions | None = None) -> TaskData:
-        """All of it scaled by the training split's mean and deviation; `seed` holds out and thins out."""
+        """The data of the task, all of it scaled by the training split's mean and deviation.
+
+        Args:
+            seed: Decides what is held out, and which rows a `train_limit` keeps.
+            data_dir: A folder that holds the sets; else they are looked for as `load` does.
+            options: How much of the data, which OOD sets, which classes are left out.
+
+        Returns:
+            Training, held-out and test rows, and one `ArrayData` per OOD set.
+
+        Raises:
+            UnknownNameError: For an OOD set or a class that the task does not have.
+            DataError: If a set cannot be read; SourceError if it cannot be had.
+
+        Example:
+            >>> from totalcal.data.tasks import task
+            >>> data = task("digits").load(options=TaskOptions(panel=("letters", "inverted")))
+            >>> len(data.train), len(data.test), {name: len(rows) for name, rows in data.ood.items()}
+            (1168, 500, {'letters': 1000, 'inverted': 500})
+        """
         chosen = options or TaskOptions()
-        train, known = load_with_statistics(self.source, "train", data_dir)
+        kept = self._kept(chosen.left_out)
+        whole, known = load_with_statistics(self.source, "train", data_dir)
+        train = _only(whole, kept) if chosen.left_out else whole
         project = self.projection(train.inputs) if self.projection is not None else None
-        figures = known if project is None else statistics(project(train.inputs))
-        scaling = chosen.scaling or (Scaling(*figures) if figures.mean else None)
+        if project is not None or chosen.left_out:
+            known = statistics(train.inputs if project is None else project(train.inputs))
+        scaling = chosen.scaling or (Scaling(*known) if known.mean else None)
 
         def prepare(inputs: Inputs, labels: Inputs) -> ArrayData:
             shown = inputs if project is None else project(inputs)
@@ -91,22 +150,54 @@ class Task:
                 rest.take(chosen.train_limit, seed), augmentation=find_augmentation(chosen.augmentation)
             ),
             held_out=held_out,
-            test=prepare(*load(self.source, "test", data_dir)).take(chosen.test_limit, SUBSET_SEED),
+            test=prepare(*self._test(kept, data_dir)).take(chosen.test_limit, SUBSET_SEED),
             ood={
                 member.name: prepare(*_without_class(member.make(data_dir))).take(
                     chosen.ood_limit, SUBSET_SEED
                 )
-                for member in self.members(chosen.panel)
+                for member in self.members(chosen.panel, chosen.left_out)
             },
         )
 
-    def members(self, names: tuple[str, ...] | None = None) -> tuple[OutOfDomain, ...]:
-        """The panel, or those of it that are named."""
-        known = {member.name: member for member in self.panel}
+    def members(
+        self, names: tuple[str, ...] | None = None, left_out: Sequence[str | int] | None = None
+    ) -> tuple[OODSet, ...]:
+        """The OOD sets that are named; the panel, and the classes left out if any are, where none is."""
+        kept = self._kept(left_out)
+        own = self.panel
+        if left_out:
+            others = tuple(label for label in range(self.num_classes) if label not in kept)
+            own = (*own, OODSet(LEFT_OUT, "near", lambda data_dir: self._test(others, data_dir).inputs))
+        known = {member.name: member for member in (*own, *self._synthetic(kept))}
         for name in names or ():
             if name not in known:
-                raise UnknownNameError(f"out-of-domain set of {self.name}", name, known)
-        return self.panel if names is None else tuple(known[name] for name in names)
+                raise UnknownNameError(f"OOD set of {self.name}", name, known)
+        return own if names is None else tuple(known[name] for name in names)
+
+    def _synthetic(self, kept: tuple[int, ...]) -> tuple[OODSet, ...]:
+        def make(name: str, data_dir: DataDir) -> Inputs:
+            return synthetic_ood(name, self._test(kept, data_dir).inputs)
+
+        if self.kind != "image":
+            return ()
+        return tuple(OODSet(name, made.nearness, partial(make, name)) for name, made in SYNTHETIC_OOD.items())
+
+    def _test(self, kept: tuple[int, ...], data_dir: DataDir) -> Arrays:
+        arrays = load(self.source, "test", data_dir)
+        return arrays if len(kept) == self.num_classes else _only(arrays, kept)
+
+    def _kept(self, left_out: Sequence[str | int] | None) -> tuple[int, ...]:
+        """The labels that stay, in order."""
+        names = entry(self.source).classes
+        numbers = [names.index(each) if each in names else each for each in left_out or ()]
+        for number in numbers:
+            if not isinstance(number, int) or not 0 <= number < self.num_classes:
+                known = names or tuple(map(str, range(self.num_classes)))
+                raise UnknownNameError(f"class of {self.source}", str(number), known)
+        kept = tuple(label for label in range(self.num_classes) if label not in numbers)
+        if len(kept) < 2:
+            raise InputError(f"{self.name} without {left_out} has {len(kept)} classes: leave at least two.")
+        return kept
 
 
 def principal_plane(train: Inputs) -> Projection:
@@ -117,5 +208,15 @@ def principal_plane(train: Inputs) -> Projection:
     return projection
 
 
+def _only(arrays: Arrays, kept: tuple[int, ...]) -> Arrays:
+    """The rows of some classes, which are numbered anew in their order.
+
+    >>> _only(Arrays(np.array([7, 8, 9]), np.array([0, 1, 2])), (0, 2))
+    Arrays(inputs=array([7, 9]), labels=array([0, 1]))
+    """
+    rows = np.isin(arrays.labels, kept)
+    return Arrays(arrays.inputs[rows], np.searchsorted(kept, arrays.labels[rows]))
+
+
 def _without_class(inputs: Inputs) -> tuple[Inputs, Inputs]:
-    return inputs, np.full(len(inputs), -1)  # a stranger belongs to no class
+    return inputs, np.full(len(inputs), -1)  # an OOD input belongs to no class

@@ -5,7 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from totalcal.data.domain import DataDir, Inputs, OutOfDomain, Task, principal_plane
+from totalcal.data.domain import DataDir, Inputs, OODSet, Task, principal_plane
 from totalcal.data.letters import letters
 from totalcal.data.loading import load
 from totalcal.data.overlaps import CIFAR10_IN_TINY_IMAGENET, CIFAR100_IN_TINY_IMAGENET, Overlap
@@ -18,19 +18,19 @@ def _test_inputs(name: str, data_dir: DataDir) -> Inputs:
     return load(name, "test", data_dir).inputs
 
 
-def _whole(name: str, nearness: Literal["near", "far"]) -> OutOfDomain:
-    return OutOfDomain(name, nearness, partial(_test_inputs, name))
+def _whole(name: str, nearness: Literal["near", "far"]) -> OODSet:
+    return OODSet(name, nearness, partial(_test_inputs, name))
 
 
-def _letters(size: int, count: int) -> OutOfDomain:
-    return OutOfDomain("letters", "near" if size == 8 else "far", lambda _: letters(size, count).inputs)
+def _letters(size: int, count: int) -> OODSet:
+    return OODSet("letters", "near" if size == 8 else "far", lambda _: letters(size, count).inputs)
 
 
-def _tiny_imagenet(way: str, shared: Overlap) -> OutOfDomain:
+def _tiny_imagenet(way: str, shared: Overlap) -> OODSet:
     def make(data_dir: DataDir) -> Inputs:
         return RESIZINGS[way](_test_inputs("tiny-imagenet-200", data_dir))
 
-    return OutOfDomain(f"tiny-imagenet-{way}", "near", make, shared)
+    return OODSet(f"tiny-imagenet-{way}", "near", make, shared)
 
 
 def _shuffled_words(data_dir: DataDir) -> Inputs:
@@ -75,7 +75,7 @@ _TASKS = (
         "imdb",
         "tokens",
         (500,),
-        (_whole("random-tokens", "far"), OutOfDomain("shuffled-words", "near", _shuffled_words)),
+        (_whole("random-tokens", "far"), OODSet("shuffled-words", "near", _shuffled_words)),
     ),
     Task("digits", "digits", "image", (1, 8, 8), (_letters(8, 1_000),)),
     Task("iris", "iris", "table", (2,), projection=principal_plane),
