@@ -40,3 +40,23 @@ def test_by_seed_pairs_the_runs():
 
 def test_a_panel_member_is_shown_as_its_score_is():
     assert show("auroc/mnist", Summary(0.9, 0.009, 10)) == "90.0 ± 0.9"
+
+
+def test_runs_of_other_settings_are_never_averaged_together():
+    runs = [
+        {**RECORDS[0], "seed": seed, "nll": nll, "settings": settings}
+        for seed, nll, settings in [
+            (0, 0.2, {}),
+            (1, 0.4, {}),
+            (0, 9.0, {"weight_kl": 0}),
+            (1, 7.0, {"epochs": 1}),
+        ]
+    ]
+    found = {cell: (scores["nll"].mean, scores["nll"].n) for cell, scores in aggregate(runs).items()}
+    assert found == {
+        ("iris", "paper", "etp"): (pytest.approx(0.3), 2),
+        ("iris", "paper", "etp (weight_kl=0)"): (9.0, 1),
+        ("iris", "paper", "etp (epochs=1)"): (7.0, 1),
+    }
+    assert by_seed(runs, "nll")["etp"] == {0: 0.2, 1: 0.4}
+    assert aggregate(runs, by=("model",)).keys() == {(model,) for _, _, model in found}

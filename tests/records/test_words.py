@@ -48,9 +48,10 @@ def test_nothing_learned_by_anybody_leaves_no_winner():
 
 def test_a_stricter_rule_can_take_the_place_of_bold():
     records = [
-        {"model": model, "seed": seed, "nll": seed + worse, "ece": seed + worse, "auroc": -seed - worse}
+        {"model": model, "seed": seed, "nll": value, "ece": value, "auroc": -value}
         for model, worse in (("a", 0.0), ("b", 0.1))
         for seed in range(4)
+        for value in [seed + worse * (1 + seed / 10)]
     ]
     learned = {"error": Summary(0.1, 0.0, 4), "majority_error": Summary(0.5, 0.0, 4)}
     models = {

@@ -1,7 +1,7 @@
 """What runs leave behind: reading, aggregation over seeds, comparison, the result in words; no torch."""
 
 from totalcal.records.aggregate import Summary, aggregate, by_seed, show, summarise
-from totalcal.records.compare import Difference, bold, paired_bootstrap, unbeaten
+from totalcal.records.compare import Difference, bold, paired_difference, unbeaten
 from totalcal.records.scoreboard import ASPECTS, SCORES, Score, better, describe, is_score
 from totalcal.records.store import Record, append, latest, read
 from totalcal.records.words import has_learned, in_words, winners
@@ -23,7 +23,7 @@ __all__ = [
     "in_words",
     "is_score",
     "latest",
-    "paired_bootstrap",
+    "paired_difference",
     "read",
     "show",
     "summarise",

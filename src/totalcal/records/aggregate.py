@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from totalcal.errors import InputError
+from totalcal.records.labels import by_column, labelled
 from totalcal.records.scoreboard import describe, is_score
 from totalcal.records.store import Record, latest
 
@@ -36,23 +37,31 @@ def summarise(values: Iterable[float]) -> Summary:
 def aggregate(
     records: Iterable[Record], by: Sequence[str] = ("task", "preset", "model")
 ) -> dict[tuple[str, ...], dict[str, Summary]]:
-    """Cell, named by the values of `by` → score → summary over seeds; `majority_error` comes along."""
+    """Row, named by the values of `by` → score → summary over seeds; `majority_error` comes along.
+
+    Runs of other settings are other rows: their model is called `etp (weight_kl=0)`.
+    """
     values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in latest(records, (*by, "seed")):
-        cell = values[tuple(record[key] for key in by)]
+    for record in latest(_labelled_by_column(records), (*by, "seed")):
+        row = values[tuple(record[key] for key in by)]
         for key, value in record.items():
             if is_score(key) or key == "majority_error":
-                cell[key].append(float(value))
-    return {cell: {key: summarise(found) for key, found in scores.items()} for cell, scores in values.items()}
+                row[key].append(float(value))
+    return {row: {key: summarise(found) for key, found in scores.items()} for row, scores in values.items()}
 
 
 def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]]:
     """Model → seed → value of one score, of the records of one task and preset: for a paired comparison."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
-    for record in records:
+    for record in labelled(list(records)):
         if score in record:
             found[record["model"]][record["seed"]] = float(record[score])
     return dict(found)
+
+
+def _labelled_by_column(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """With the row's label for `model`, in the order given within each task and preset."""
+    return [record for runs in by_column(records).values() for record in labelled(runs)]
 
 
 def show(key: str, summary: Summary, digits: int | None = None) -> str:

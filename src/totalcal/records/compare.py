@@ -1,25 +1,44 @@
-"""Who is beaten: the paper's rule for bold, and a paired bootstrap as the stricter option."""
+"""Who is beaten: the paper's rule for bold, and a paired test as the stricter option."""
 
 import math
 from collections.abc import Mapping
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from totalcal.errors import InputError
 from totalcal.records.aggregate import Summary
 from totalcal.records.scoreboard import better, describe
 
+Pair = tuple[str, str]
 ROUNDING = 1e-9  # relative; 0.3 must count as within 3 · 0.1
 
 
 class Difference(NamedTuple):
-    """First − second over shared seeds, with a bootstrap interval."""
+    """First − second over shared seeds: the mean, its interval, the p-value; NaN where seeds are too few."""
 
     mean: float
     low: float
     high: float
     n: int
+    p_value: float
+
+    def can_tell(self, level: float = 0.95) -> bool:
+        """Whether so many seeds could show any difference at all at this level."""
+        if math.isnan(self.p_value):
+            return False
+        return self.low < self.high or self.mean == 0 or self.p_value <= 1 - level
+
+    def is_real(self, level: float = 0.95) -> bool:
+        """Whether a difference of 0 is ruled out at this level."""
+        return self.can_tell(level) and self.p_value <= 1 - level
+
+    def in_words(self, level: float = 0.95) -> str:
+        if not self.can_tell(level):
+            return "too few seeds to tell"
+        if not self.is_real(level):
+            return "no difference found"
+        return "higher" if self.mean > 0 else "lower"
 
 
 def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
@@ -48,48 +67,62 @@ def _reach(best: Summary, other: Summary) -> float:
     return 3 * spread + ROUNDING * abs(best.mean)
 
 
-def paired_bootstrap(
-    first: Mapping[int, float],
-    second: Mapping[int, float],
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+def paired_difference(
+    first: Mapping[int, float], second: Mapping[int, float], level: float = 0.95
 ) -> Difference:
-    """The mean of first − second over shared seeds, with a percentile interval over resampled seeds."""
-    from scipy.stats import bootstrap
+    """First − second over the seeds both have, by Student's t for pairs: the interval and the p-value.
+
+    A bootstrap of so few values calls equal models different in 52 % of the cases at 2 seeds and 12 % at 5.
+    The t test holds its level where differences are normal, and stays below it where their tails are heavy.
+    Differences without any spread (a score of few images, say) leave it nothing to go by: then a permutation
+    of signs decides, whose p-value is 2 / 2ⁿ at least.
+
+    >>> paired_difference({0: 0.30, 1: 0.31, 2: 0.29}, {0: 0.20, 1: 0.22, 2: 0.18}).in_words()
+    'higher'
+    """
+    from scipy.special import stdtr, stdtrit
 
     shared = sorted(first.keys() & second.keys())
-    if len(shared) < 2:
-        raise InputError(f"a paired comparison needs two seeds in common, not {len(shared)}.")
-    differences = np.array([first[run] - second[run] for run in shared])
-    interval = bootstrap(
-        (differences,),
-        np.mean,
-        n_resamples=resamples,
-        confidence_level=level,
-        method="percentile",
-        random_state=np.random.default_rng(seed),
-    ).confidence_interval
-    return Difference(float(differences.mean()), float(interval.low), float(interval.high), len(shared))
+    differences = np.array([first[seed] - second[seed] for seed in shared])
+    n = len(differences)
+    if n < 2 or not np.isfinite(differences).all():
+        return Difference(float(differences.mean()) if n else math.nan, math.nan, math.nan, n, math.nan)
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
+    if error <= ROUNDING * abs(mean):
+        return Difference(mean, mean, mean, n, min(1.0, 2.0 ** (1 - n)) if mean else 1.0)
+    reach = error * float(stdtrit(n - 1, (1 + level) / 2))
+    return Difference(mean, mean - reach, mean + reach, n, 2 * float(stdtr(n - 1, -abs(mean) / error)))
 
 
-def unbeaten(
-    score: str, values: Mapping[str, Mapping[int, float]], level: float = 0.95, seed: int = 0
-) -> set[str]:
-    """The models (model → seed → value) that no other beats by a paired bootstrap at `level`."""
-    return {
-        model
-        for model in values
-        if not any(
-            _beats(score, values[other], values[model], level, seed) for other in values if other != model
-        )
+def unbeaten(score: str, values: Mapping[str, Mapping[int, float]], level: float = 0.95) -> set[str]:
+    """The models (model → seed → value) that no other beats, at `level` for the table as a whole.
+
+    Every pair is tested once and Holm's correction counts them, so that a table of equal models calls any
+    of them beaten with a chance of 1 − level at most.
+    """
+    pairs = {
+        (one, other): paired_difference(values[one], values[other], level)
+        for one, other in combinations(values, 2)
     }
+    beaten = {
+        other if better(score, difference.mean, 0.0) else one
+        for (one, other), difference in _real_by_holm(pairs, level).items()
+    }
+    return values.keys() - beaten
 
 
-def _beats(score: str, one: Mapping[int, float], other: Mapping[int, float], level: float, seed: int) -> bool:
-    """Whether the whole interval of one − other lies on the better side of 0."""
-    difference = paired_bootstrap(one, other, level, seed=seed)
-    return better(score, difference.low, 0.0) and better(score, difference.high, 0.0)
+def _real_by_holm(pairs: Mapping[Pair, Difference], level: float) -> dict[Pair, Difference]:
+    """Those that stand when all are tested: p₍ᵢ₎ ≤ (1 − level) / (m − i), up to the first that fails."""
+    ordered = sorted(
+        ((pair, difference) for pair, difference in pairs.items() if not math.isnan(difference.p_value)),
+        key=lambda entry: entry[1].p_value,
+    )
+    real: dict[Pair, Difference] = {}
+    for place, (pair, difference) in enumerate(ordered):
+        if not difference.is_real(1 - (1 - level) / (len(ordered) - place)):
+            break
+        real[pair] = difference
+    return real
 
 
 def _spread(summary: Summary) -> float:

@@ -17,7 +17,7 @@ def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
     """The records of each task and preset, tasks by name."""
     columns: dict[Column, list[Record]] = {}
     for record in records:
-        columns.setdefault((record["task"], record["preset"]), []).append(record)
+        columns.setdefault((record.get("task", ""), record.get("preset", "")), []).append(record)
     return dict(sorted(columns.items()))
 
 
@@ -36,19 +36,21 @@ def common_settings(records: Sequence[Record]) -> dict[str, Any]:
     >>> common_settings([{"settings": {"epochs": 2, "weight_kl": 0}}, {"settings": {"epochs": 2}}])
     {'epochs': 2}
     """
+    if not records:
+        return {}
     first, *others = (record.get("settings", {}) for record in records)
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 
 
 def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The records of one column with the row's label for `model`.
+    """The records of one column with the row's label for `model`, which has their settings in it.
 
     >>> runs = [{"model": "etp", "settings": {"weight_kl": 0}}, {"model": "etp", "settings": {}}]
     >>> [record["model"] for record in labelled(runs)]
     ['etp (weight_kl=0)', 'etp']
     """
     common = common_settings(records)
-    return [{**record, "model": _label(record, common)} for record in records]
+    return [{**record, "model": _label(record, common), "settings": {}} for record in records]
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
