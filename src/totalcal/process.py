@@ -9,9 +9,19 @@ from totalcal.functional.joint import log_joint
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.repeating import repeated
-from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling
+from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling, stochastic_layers
 from totalcal.parts.weights import weight_kl
-from totalcal.types import Batch, Belief, ContextUse, LossTerms, LossWeights, Movement, Predictive
+from totalcal.types import (
+    DETERMINISTIC,
+    Batch,
+    Belief,
+    ContextUse,
+    LossTerms,
+    LossWeights,
+    Movement,
+    Predictive,
+    Sampling,
+)
 
 CONTEXT_BLOCK = 50
 
@@ -121,10 +131,11 @@ class TuringProcess(nn.Module):
 
         What is deterministic runs once, however many draws there are.
         """
-        return Predictive(self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.ROWS, generator)))
+        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.ROWS, generator))
+        return Predictive(belief, self._sampling(draws))
 
     @torch.no_grad()
-    def predict_alike(
+    def predict_shared(
         self, inputs: Tensor, draws: int = 10, context: Batch | None = None, seed: int = 0
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
@@ -132,7 +143,8 @@ class TuringProcess(nn.Module):
         Costs more: the layers with a law over their weights run with weights of their own for each draw.
         """
         generator = torch.Generator(inputs.device).manual_seed(seed)
-        return Predictive(self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator)))
+        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator))
+        return Predictive(belief, self._sampling(draws, seed))
 
     @torch.no_grad()
     def log_joint(
@@ -152,6 +164,11 @@ class TuringProcess(nn.Module):
     def given(self, context: Batch) -> "GivenContext":
         """A predictor that brings its context along."""
         return GivenContext(self, context)
+
+    def _sampling(self, draws: int, seed: int | None = None) -> Sampling:
+        """How a prediction with so many draws was made; rows share draws where a seed was given."""
+        is_random = bool(stochastic_layers(self.backbone)) or self.latent.width > 0
+        return Sampling(draws, seed, shared=seed is not None) if draws and is_random else DETERMINISTIC
 
     def _beliefs(self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise) -> Belief:
         """A belief for each draw and row; the context passes the backbone together with the inputs."""

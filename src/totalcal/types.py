@@ -14,6 +14,7 @@ from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
 
 __all__ = [
+    "DETERMINISTIC",
     "Batch",
     "Belief",
     "ContextUse",
@@ -25,6 +26,7 @@ __all__ = [
     "PointMass",
     "Predictive",
     "Predictor",
+    "Sampling",
 ]
 
 
@@ -200,13 +202,32 @@ class Movement(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the draws of θ behind a prediction were made: what has to be alike for scores to compare.
+
+    Attributes:
+        draws: How many; 0 where nothing was drawn, so that the prediction is the same every time.
+        seed: What the draws are a function of; None where they came from a generator that goes on.
+        shared: Whether all rows, of all calls with this seed, met the same draws.
+    """
+
+    draws: int
+    seed: int | None = None
+    shared: bool = False
+
+
+DETERMINISTIC = Sampling(draws=0)
+
+
+@dataclass(frozen=True)
 class Predictive:
     """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
 
-    `belief` has the axes draws × batch × classes.
+    `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known.
     """
 
     belief: Belief
+    sampling: Sampling | None = None
 
     @property
     def draws(self) -> int:
@@ -249,7 +270,9 @@ class Predictive:
     @classmethod
     def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":
         """Predictions of several batches as one, in order."""
-        return cls(type(parts[0].belief).joined([part.belief for part in parts]))
+        belief = type(parts[0].belief).joined([part.belief for part in parts])
+        ways = {part.sampling for part in parts}
+        return cls(belief, ways.pop() if len(ways) == 1 else None)
 
 
 @runtime_checkable

@@ -173,4 +173,4 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         table = validate_data(self, X, dtype=np.float64, reset=False)
         for part in self._inputs(table).split(_ROWS_AT_ONCE):
-            yield self.model_.predict_alike(part, self.draws, self.context_)
+            yield self.model_.predict_shared(part, self.draws, self.context_)

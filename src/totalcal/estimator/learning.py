@@ -80,6 +80,6 @@ class Learner:
 
     def nll(self, data: Batch, context: Batch | None) -> float:
         """Of the labels, as the model predicts now."""
-        prediction = self.model.predict_alike(data.inputs, _VALIDATION_DRAWS, context)
+        prediction = self.model.predict_shared(data.inputs, _VALIDATION_DRAWS, context)
         chosen = prediction.probabilities.gather(1, data.labels.unsqueeze(1))
         return float(-chosen.log().mean())

@@ -43,7 +43,7 @@ class SavedModel:
 
     def predict(self, rows: npt.ArrayLike, draws: int = 10) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split."""
-        return self.model.eval().predict_alike(self._inputs(rows), draws, self.context)
+        return self.model.eval().predict_shared(self._inputs(rows), draws, self.context)
 
     def _inputs(self, rows: npt.ArrayLike) -> Tensor:
         if self.preprocessing is None:

@@ -7,6 +7,7 @@ from torch import nn
 
 from totalcal import MODELS, Batch
 from totalcal.errors import InputError, ShapeError
+from totalcal.types import DETERMINISTIC, Predictive, Sampling
 
 
 @pytest.fixture
@@ -28,8 +29,8 @@ def context_for(name, data):
 def test_a_row_does_not_mind_its_company(name, data):
     model, context = process(name), context_for(name, data)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(5))
-    whole = model.predict_alike(data.inputs, context=context).belief.mean[:, order]
-    parts = [model.predict_alike(part, context=context).belief.mean for part in data.inputs[order].split(7)]
+    whole = model.predict_shared(data.inputs, context=context).belief.mean[:, order]
+    parts = [model.predict_shared(part, context=context).belief.mean for part in data.inputs[order].split(7)]
     assert_allclose(torch.cat(parts, 1), whole, rtol=1e-5)
 
 
@@ -37,7 +38,7 @@ def test_a_row_does_not_mind_its_company(name, data):
 def test_it_agrees_with_predict_where_nothing_is_drawn(name, data):
     model, context = process(name), context_for(name, data)
     expected = model.predict(data.inputs, draws=0, context=context).probabilities
-    assert_allclose(model.predict_alike(data.inputs, 0, context).probabilities, expected, rtol=1e-6)
+    assert_allclose(model.predict_shared(data.inputs, 0, context).probabilities, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bnn", "etp"])
@@ -48,13 +49,25 @@ def test_over_many_draws_it_agrees_with_predict(name, data):
             nn.init.constant_(layer.weight_log_variance, -3.0)
     few = data.inputs[:4]
     expected = model.predict(few, draws=4000, generator=torch.Generator().manual_seed(1))
-    found = model.predict_alike(few, draws=4000)
+    found = model.predict_shared(few, draws=4000)
     assert_allclose(found.probabilities, expected.probabilities, atol=0.02)
     assert_allclose(found.decompose().reducible, expected.decompose().reducible, atol=0.005)
 
 
 def test_wrong_inputs_are_refused(data):
     with pytest.raises(InputError, match="row 1"):
-        process("etp").predict_alike(torch.tensor([[0.0] * 4, [float("nan")] * 4]))
+        process("etp").predict_shared(torch.tensor([[0.0] * 4, [float("nan")] * 4]))
     with pytest.raises(ShapeError):
-        MODELS["softmax"](nn.Linear(4, 5), 3).predict_alike(data.inputs)
+        MODELS["softmax"](nn.Linear(4, 5), 3).predict_shared(data.inputs)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_prediction_says_how_its_draws_were_made(name, data):
+    model, context = process(name), context_for(name, data)
+    is_random = name not in ("softmax", "edl")
+    alone, shared = model.predict(data.inputs, 5, context), model.predict_shared(data.inputs, 5, context, 3)
+    assert alone.sampling == (Sampling(5) if is_random else DETERMINISTIC)
+    assert shared.sampling == (Sampling(5, seed=3, shared=True) if is_random else DETERMINISTIC)
+    assert model.predict(data.inputs, 0, context).sampling == DETERMINISTIC
+    assert Predictive.joined([shared, shared]).sampling == shared.sampling
+    assert Predictive.joined([alone, shared]).sampling == (None if is_random else DETERMINISTIC)
