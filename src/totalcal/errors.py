@@ -56,6 +56,10 @@ class DataError(TotalcalError):
     """A data set cannot be read: its files are not in the format they should be in."""
 
 
+class UnreadableFileError(DataError, InputError):
+    """A file is not there, is damaged, is of another kind, or asks for more than is allowed."""
+
+
 class IntegrityError(DataError):
     """A file is not the one it should be; the message names it, the digest expected and the one found."""
 

@@ -1,0 +1,299 @@
+"""Files that others wrote: one way to open each kind, with limits on what they may ask for.
+
+| kind | function |
+|---|---|
+| text | `read_text` |
+| JSON | `read_json`, `parse_json` |
+| `.npz`, `.npy` | `read_npz`, `read_npy`, `map_npy` |
+| pictures | `read_picture` |
+| any other bytes | `read_bytes`, `stream_bytes`, and `unreadable` around the decoder |
+
+Each ends in the right answer or in an `UnreadableFileError` that names the file and says what to do. What a
+header promises is held against the bytes that are there before anything is allocated. No code in a file is
+ever run.
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from totalcal.errors import MissingExtraError, TotalcalError, UnreadableFileError
+
+if TYPE_CHECKING:
+    import os
+    from zipfile import ZipFile, ZipInfo
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    StrPath = str | os.PathLike[str]
+
+MOST_BYTES: Final = 1 << 32
+MOST_TEXT: Final = 1 << 28
+MOST_DEPTH: Final = 64  # of lists in lists
+MOST_DIGITS: Final = 40  # of an integer: 64 bits take 20
+MOST_MEMBERS: Final = 10_000
+MOST_PIXELS: Final = 50_000_000
+PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_CHUNK: Final = 1 << 20
+_DEFLATE: Final = 1032  # no deflated byte becomes more than that
+_NUMBERS: Final = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"}
+
+
+@contextmanager
+def unreadable(path: "StrPath", what: str, remedy: str = "Make or fetch it again.") -> Iterator[None]:
+    """Around a decoder: whatever it raises becomes one error that names the file.
+
+    Decoders of other people's formats raise whatever the damage happens to cause, so all of it is caught here
+    and nowhere else. Our own errors pass.
+
+    Args:
+        path: The file.
+        what: What it should be, such as "a JPEG picture".
+        remedy: What the user can do.
+
+    Raises:
+        UnreadableFileError: In place of whatever the block raises.
+
+    Example:
+        >>> with unreadable("a.bin", "a number"):
+        ...     int("x")
+        Traceback (most recent call last):
+        totalcal.errors.UnreadableFileError: a.bin cannot be read as a number (invalid literal for int() ...
+    """
+    try:
+        yield
+    except TotalcalError:
+        raise
+    except FileNotFoundError as error:
+        raise UnreadableFileError(f"there is no file {path}.") from error
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
+
+
+def stream_bytes(path: "StrPath", most: int = MOST_BYTES) -> Iterator[bytes]:
+    """The bytes of a file in pieces, uncompressed where its name ends in .gz; `most` after that."""
+    total, zipped = 0, Path(path).suffix == ".gz"
+    with (
+        unreadable(path, "a gzip file" if zipped else "a file"),
+        gzip.open(path) if zipped else Path(path).open("rb") as stream,
+    ):
+        while block := stream.read(_CHUNK):
+            total += len(block)
+            if total > most:
+                raise UnreadableFileError(f"{path} holds more than {most} bytes: refused.")
+            yield block
+
+
+def read_bytes(path: "StrPath", most: int = MOST_BYTES) -> bytes:
+    """All bytes of a file, uncompressed where its name ends in .gz, if there are no more than `most`."""
+    return b"".join(stream_bytes(path, most))
+
+
+def read_text(path: "StrPath", most: int = MOST_TEXT) -> str:
+    """A text file in UTF-8, without the mark that some editors put in front.
+
+    Raises:
+        UnreadableFileError: If it is not there, larger than `most` bytes, or in another encoding.
+    """
+    data = read_bytes(path, most)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableFileError(
+            f"{path} is no UTF-8 text: line {line} has the byte 0x{data[error.start]:02x}. Save it as UTF-8."
+        ) from error
+
+
+def read_json(path: "StrPath", most: int = MOST_TEXT) -> Any:
+    """The value in a JSON file. For the limits see `parse_json`."""
+    return parse_json(read_text(path, most), str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The value that a JSON text stands for; lists nest 64 deep and integers have 40 digits at the most.
+
+    Args:
+        text: The text.
+        where: Named in an error: a file, or a file and a line.
+
+    Raises:
+        UnreadableFileError: If the text is no JSON, or exceeds a limit.
+
+    Example:
+        >>> parse_json('{"a": [1, 2.5]}', "here")
+        {'a': [1, 2.5]}
+    """
+    try:
+        value = json.loads(text, parse_int=_integer)
+        if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
+            raise ValueError(f"nested more than {MOST_DEPTH} deep")
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair cannot be written again
+        return value
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise UnreadableFileError(f"{where} is no JSON that can be read: {reason}.") from error
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for bracket in re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}"]+', "", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def read_npz(
+    path: "StrPath", names: Sequence[str] | None = None, most: int = MOST_BYTES
+) -> "dict[str, NDArray[Any]]":
+    """The arrays of an `.npz`, or those of `names` that it has; numbers and strings only, never pickles.
+
+    Args:
+        path: The file.
+        names: Of the arrays to read; the others are not even looked at.
+        most: Bytes that the arrays may take together.
+
+    Returns:
+        Writable arrays in the machine's byte order, in the order of the file.
+
+    Raises:
+        UnreadableFileError: If it is not there, is damaged, holds objects, or promises more than it holds.
+    """
+    from zipfile import ZipFile
+
+    arrays: dict[str, NDArray[Any]] = {}
+    with unreadable(path, "an .npz of plain arrays", "Save it with numpy.savez."), ZipFile(path) as bundle:
+        if len(bundle.infolist()) > MOST_MEMBERS:
+            raise ValueError(f"it has {len(bundle.infolist())} members")
+        for member in bundle.infolist():
+            name = member.filename.removesuffix(".npy")
+            if names is None or name in names:
+                arrays[name] = _member(bundle, member, most)
+                most -= arrays[name].nbytes
+    return arrays
+
+
+def _member(bundle: "ZipFile", member: "ZipInfo", most: int) -> "NDArray[Any]":
+    from zipfile import ZIP_DEFLATED, ZIP_STORED
+
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise ValueError(f"{member.filename} is compressed in a way that numpy does not use")
+    if member.file_size > _DEFLATE * member.compress_size + _CHUNK:
+        raise ValueError(f"{member.filename} promises {member.file_size} bytes")
+    with bundle.open(member) as stream:
+        return _array(stream, member.file_size, most)
+
+
+def read_npy(path: "StrPath", most: int = MOST_BYTES) -> "NDArray[Any]":
+    """The array of an `.npy` file, as `read_npz` gives those of an `.npz`."""
+    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), Path(path).open("rb") as stream:
+        return _array(stream, Path(path).stat().st_size, most)
+
+
+def map_npy(path: "StrPath") -> "NDArray[Any]":
+    """The array of an `.npy` file without reading it: pages come on demand, and writes stay in memory."""
+    import numpy as np
+
+    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), Path(path).open("rb") as stream:
+        shape, fortran, dtype = _header(stream)
+        _check_size(shape, dtype, Path(path).stat().st_size - stream.tell(), MOST_BYTES << 8)
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        order = "F" if fortran else "C"
+        return np.memmap(path, dtype, "c", stream.tell(), shape, order)  # type: ignore[call-overload, no-any-return]
+
+
+def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
+    """What an .npy of `size` bytes holds; nothing is allocated until its header agrees with that size."""
+    import numpy as np
+
+    shape, fortran, dtype = _header(stream)
+    length = _check_size(shape, dtype, size - stream.tell(), most)
+    data = bytearray(length)
+    view, place = memoryview(data), 0
+    while place < length:
+        read = stream.readinto(view[place : place + _CHUNK])  # type: ignore[attr-defined]
+        if not read:
+            raise EOFError(f"it ends after {place} of {length} bytes")
+        place += read
+    if stream.read(1):  # at the end a zip holds the bytes against their checksum
+        raise ValueError("it is longer than it says")
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "U":
+        array.tolist()  # not every 32 bits are a character
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _header(stream: IO[bytes]) -> "tuple[tuple[int, ...], bool, np.dtype[Any]]":
+    from numpy.lib import format
+
+    version = format.read_magic(stream)
+    read = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError(f"version {version} of the format")
+    shape, fortran, dtype = read(stream)
+    if dtype.kind not in "SU" and dtype.str[1:] not in _NUMBERS:
+        raise ValueError(f"it holds {dtype}, not numbers or strings")
+    return shape, fortran, dtype
+
+
+def _check_size(shape: tuple[int, ...], dtype: "np.dtype[Any]", there: int, most: int) -> int:
+    from math import prod
+
+    if len(shape) > 32 or any(axis < 0 for axis in shape):
+        raise ValueError(f"no array has the shape {str(shape)[:80]}")
+    length = prod(shape) * dtype.itemsize
+    if length != there:
+        raise ValueError(f"it promises {length} bytes and holds {there}")
+    if length > most:
+        raise ValueError(f"its arrays take more than the {most} bytes allowed")
+    return length
+
+
+def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIXELS) -> "Image":
+    """A picture, decoded; its size is looked at first, since a small file can hold an enormous one.
+
+    Args:
+        path: BMP, GIF, JPEG, PNG, PPM, TIFF or WEBP.
+        mode: "RGB", or "L" for grey.
+        most_pixels: Of a picture that is still decoded.
+
+    Returns:
+        A Pillow image in `mode`, its file closed: resize it, or take `numpy.asarray` of it.
+
+    Raises:
+        UnreadableFileError: If it is not there, no picture, damaged or too large.
+        MissingExtraError: Without Pillow.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("pillow", "data", "reading pictures") from error
+    import warnings
+
+    with unreadable(path, "a picture"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pillow, on what it makes of damage
+        with Image.open(path, formats=PICTURES) as picture:
+            width, height = picture.size
+            if width * height > most_pixels:
+                raise UnreadableFileError(
+                    f"{path} has {width} × {height} pixels, more than {most_pixels}: make it smaller first."
+                )
+            return picture.convert(mode)
