@@ -20,8 +20,8 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 _EDGES = np.geomspace(1e-6, 1e4, 1023)
-"""Scores are binned, so that the memory of a stream is a count per bin. Bins are the same for every model: bins
-made from the held-out rows would set these apart from new ones."""
+"""Scores are binned, so that the memory of a stream is a count per bin. Bins are the same for every model:
+made from the held-out rows they would set these apart from new ones."""
 
 _POWERS = np.array([0.1, 0.3, 0.6])
 _TENTHS = 10
