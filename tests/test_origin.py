@@ -6,7 +6,7 @@ from torch import nn
 
 from totalcal import MODELS, etp, wrap
 from totalcal.backbones import BACKBONES, lenet5, mlp
-from totalcal.functional.cell_starts import one_class_each
+from totalcal.functional.update_rules import tanh_blend
 from totalcal.origin import is_plain, origin_of
 
 
@@ -25,15 +25,28 @@ def test_every_backbone_goes_by_its_name_in_the_registry(name):
         assert origin_of(BACKBONES[name](num_classes=3, **needed)).factory == name
 
 
-def test_what_names_cannot_say_has_no_origin():
-    assert origin_of(etp(mlp(4, 3), 3, cell_start=one_class_each)) is None
+def test_a_model_with_a_module_among_its_arguments_has_no_origin():
     assert origin_of(etp(mlp(4, 3), 3, key_map=nn.Linear(3, 3))) is None
 
 
-def test_defaults_are_noted_where_they_are_plain():
+def test_defaults_are_noted():
     noted = origin_of(etp(nn.Linear(4, 3), 3)).arguments
-    assert noted["retention"] == 0.99
-    assert "update_rule" not in noted
+    assert (noted["retention"], noted["update_rule"]) == (0.99, tanh_blend)
+
+
+def test_what_is_set_afterwards_leaves_the_origin_as_it_is():
+    model = etp(mlp(4, 3), 3)
+    before = origin_of(model)
+    model.latent.retention = 0.5
+    assert origin_of(model) == before
+
+
+def test_a_hook_takes_the_origin_away():
+    model = etp(mlp(4, 3), 3)
+    handle = model.head.register_forward_hook(lambda *_: None)
+    assert origin_of(model) is None
+    handle.remove()
+    assert origin_of(model) is not None
 
 
 def test_a_module_with_other_layers_than_it_was_made_with_has_no_origin():

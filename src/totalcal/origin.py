@@ -1,6 +1,7 @@
 """How a module was made: the name and the arguments of its factory, left on the module by the factory.
 
-A file then names them, and the module is made again from there: no code is in the file.
+A file then names them, and the module is made again from there: no code is in the file. What was set on the
+module afterwards is no part of its origin: a file keeps that by itself.
 """
 
 import functools
@@ -17,22 +18,25 @@ M = TypeVar("M", bound=nn.Module)
 _LONGEST_LIST = 64
 _KEPT_AS = "origin"
 
+Structure = tuple[tuple[str, str, tuple[tuple[int, ...], ...], int], ...]
+"""Path, class, shapes of the weights and number of hooks of every layer: what no setting changes."""
+
 
 @dataclass(frozen=True)
 class Origin:
-    """A factory by name, its arguments as plain values, the backbone's own origin, and what came out."""
+    """A factory by name, its arguments, the backbone's own origin, and which layers came out."""
 
     factory: str
     arguments: Mapping[str, Any]
     backbone: "Origin | None"
-    structure: str
+    structure: "Structure"
 
 
 def stamped(factory: Callable[P, M]) -> Callable[P, M]:
     """A factory that leaves its `Origin` on what it makes; the argument `backbone` goes by its own origin.
 
-    Defaults are noted too, so that a later version with others makes the same. Where another argument is no
-    plain value, such as a module or a function, there is no origin: names cannot say it.
+    Defaults are noted too, so that a later version with others makes the same. Where another argument is a
+    module there is no origin: names cannot say it.
 
     >>> @stamped
     ... def linear(rows, columns=2):
@@ -41,14 +45,16 @@ def stamped(factory: Callable[P, M]) -> Callable[P, M]:
     {'columns': 2, 'rows': 3}
     """
     parameters = inspect.signature(factory).parameters
-    defaults = {name: each.default for name, each in parameters.items() if is_plain(each.default)}
+    defaults = {
+        name: each.default for name, each in parameters.items() if each.default is not inspect.Parameter.empty
+    }
 
     @functools.wraps(factory)
     def make(*args: P.args, **kwargs: P.kwargs) -> M:
         module = factory(*args, **kwargs)
         given = {**defaults, **dict(zip(parameters, args, strict=False)), **kwargs}
         backbone = given.pop("backbone", None)
-        if all(map(is_plain, given.values())):
+        if not any(isinstance(value, nn.Module) for value in given.values()):
             stamp(module, factory.__name__, given, backbone)
         return module
 
@@ -58,16 +64,32 @@ def stamped(factory: Callable[P, M]) -> Callable[P, M]:
 def stamp(module: nn.Module, factory: str, arguments: Mapping[str, Any], backbone: nn.Module | None) -> None:
     """Leave an origin on a module."""
     inner = None if backbone is None else origin_of(backbone)
-    vars(module)[_KEPT_AS] = Origin(factory, arguments, inner, repr(module))
+    vars(module)[_KEPT_AS] = Origin(factory, arguments, inner, _structure(module))
 
 
 def origin_of(module: nn.Module) -> Origin | None:
-    """How a module was made; None where nobody noted it, or where layers were changed since."""
+    """How a module was made; None where nobody noted it, or where layers or hooks came or went since."""
     origin = vars(module).get(_KEPT_AS)
-    return origin if isinstance(origin, Origin) and origin.structure == repr(module) else None
+    return origin if isinstance(origin, Origin) and origin.structure == _structure(module) else None
 
 
 def is_plain(value: object) -> bool:
     """Numbers, words, truth values, None, and short lists of them: what JSON keeps, and no code."""
     values = value if isinstance(value, list | tuple) else (value,)
     return len(values) <= _LONGEST_LIST and all(isinstance(each, str | int | float | None) for each in values)
+
+
+def _structure(module: nn.Module) -> Structure:
+    return tuple(
+        (
+            path,
+            type(layer).__qualname__,
+            _shapes(layer),
+            len(layer._forward_hooks) + len(layer._forward_pre_hooks),
+        )
+        for path, layer in module.named_modules(remove_duplicate=False)
+    )
+
+
+def _shapes(layer: nn.Module) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(weight.shape) for weight in layer.parameters(recurse=False))

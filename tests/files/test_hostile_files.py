@@ -62,8 +62,8 @@ def test_a_flipped_byte_is_refused_or_harmless(path, data):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    rewrite(path, lambda description: description.update(format=2))
-    with pytest.raises(ModelFileError, match="format 2, and this version of totalcal reads up to 1"):
+    rewrite(path, lambda description: description.update(format=3))
+    with pytest.raises(ModelFileError, match="format 3, and this version of totalcal reads up to 2"):
         load(path)
 
 

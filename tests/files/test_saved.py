@@ -11,10 +11,10 @@ from torch import nn
 from totalcal import MODELS, Predictive, etp
 from totalcal.backbones import BACKBONES, mlp
 from totalcal.errors import InputError, ModelFileError
+from totalcal.files.container import summary
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import Recipe
 from totalcal.files.saved import load, save
-from totalcal.files.summary import summary
 from totalcal.rejection import Gate
 from totalcal.types import ContextUse, PointMass
 from totalcal.wrapping import wrap

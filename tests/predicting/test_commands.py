@@ -25,7 +25,7 @@ def test_inspect_shows_model_gate_and_price(model_file):
 
 def test_inspect_never_imports_torch(model_file):
     program = (
-        "import sys\nfrom pathlib import Path\nfrom totalcal.files.summary import summary\n"
+        "import sys\nfrom pathlib import Path\nfrom totalcal.files.container import summary\n"
         f"summary(Path({str(model_file)!r}))\nassert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

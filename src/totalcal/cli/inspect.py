@@ -13,7 +13,7 @@ def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wro
     from rich.console import Console
     from rich.table import Table
 
-    from totalcal.files.summary import summary
+    from totalcal.files.container import summary
 
     table = Table(show_header=False, box=None)
     for heading, text in summary(file):

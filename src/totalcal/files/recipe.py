@@ -1,6 +1,12 @@
-"""What a model was made of, in plain values: enough to make it again without running foreign code."""
+"""What a model was made of and how its parts are set, in plain values: enough to make it again, and no code.
 
-from collections.abc import Callable, Mapping
+A recipe names a factory and its arguments; settings are the parts' own attributes as they stood when the
+model was saved. What neither can say, such as a function of the user's own, leaves the model without a
+recipe, and the file says why.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
@@ -8,13 +14,30 @@ from typing import Any, Self
 from torch import nn
 
 from totalcal.backbones import BACKBONES
-from totalcal.errors import InputError, UnknownNameError
+from totalcal.errors import InputError, ModelFileError, UnknownNameError
+from totalcal.functional.cell_starts import one_class_each, squared_noise
+from totalcal.functional.update_rules import blend, identity, tanh_blend
 from totalcal.models import MODELS
-from totalcal.origin import is_plain, origin_of
+from totalcal.origin import Origin, is_plain, origin_of
+from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.process import TuringProcess
+from totalcal.types import ContextUse, LossWeights
 from totalcal.wrapping import wrap
 
 _MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType({**MODELS, "wrap": wrap})
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {function.__name__: function for function in (tanh_blend, blend, identity, squared_noise, one_class_each)}
+)
+_RECORDS: Mapping[str, type[Any]] = MappingProxyType(
+    {record.__name__: record for record in (LossWeights, LogUniformPrior, NormalPrior)}
+)
+"""What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
+
+_NO_SETTINGS = frozenset({"training", "origin", "noise"})
+
+Settings = dict[str, dict[str, Any]]
+"""For each layer, by its path, what it is set to."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +62,7 @@ class Recipe:
         if self.backbone is not None and self.backbone not in BACKBONES:
             raise UnknownNameError("backbone", self.backbone, BACKBONES)
         for name, value in {**self.arguments, **self.backbone_arguments}.items():
-            if not is_plain(value):
+            if not _can_say(value):
                 raise InputError(f"a recipe holds plain values, but {name} is {type(value).__name__}.")
 
     def build(self, backbone: nn.Module | None = None) -> TuringProcess:
@@ -59,30 +82,195 @@ class Recipe:
         return BACKBONES[self.backbone](num_classes=self.num_classes, **self.backbone_arguments)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "model": self.model,
+            "num_classes": self.num_classes,
+            "arguments": {name: _said(value) for name, value in self.arguments.items()},
+            "backbone": self.backbone,
+            "backbone_arguments": {name: _said(value) for name, value in self.backbone_arguments.items()},
+        }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        return cls(**content)
+        meant = {
+            part: {name: _meant(value) for name, value in content.get(part, {}).items()}
+            for part in ("arguments", "backbone_arguments")
+        }
+        return cls(**{**content, **meant})
 
 
 def recipe_of(model: TuringProcess) -> Recipe | None:
-    """The recipe of a model of the family; None for one of the user's own parts, or changed by hand since.
+    """The recipe of a model of the family; None where `why_no_recipe` has a reason.
 
     >>> recipe_of(MODELS["edl"](BACKBONES["mlp"](4, 3), 3)).backbone
     'mlp'
     """
     origin = origin_of(model)
-    if origin is None or origin.factory not in _MAKERS:
+    if origin is None or why_no_recipe(model) is not None:
         return None
-    named = origin.backbone if origin.backbone and origin.backbone.factory in BACKBONES else None
+    named = _named_backbone(origin)
     return Recipe(
         origin.factory,
-        model.num_classes,
+        origin.arguments["num_classes"],
         _without_classes(origin.arguments),
         named.factory if named else None,
         _without_classes(named.arguments) if named else {},
     )
+
+
+def why_no_recipe(model: TuringProcess) -> str | None:
+    """What keeps a file from making this model again by itself; None where nothing does.
+
+    >>> model = MODELS["etp"](BACKBONES["mlp"](4, 3), 3)
+    >>> model.latent.update_rule = lambda cells, written, retention: cells
+    >>> why_no_recipe(model)
+    'latent.update_rule is a function that no file can name'
+    """
+    origin = origin_of(model)
+    if origin is None or origin.factory not in _MAKERS:
+        return "it is not as a factory of totalcal made it: it has layers or hooks of your own"
+    own_backbone = _named_backbone(origin) is None
+    arguments = ((f"the argument {name}", value) for name, value in origin.arguments.items())
+    attributes = (
+        (f"{path}.{name}".lstrip("."), value)
+        for path, layer in model.named_modules()
+        if _is_ours(layer) or not (own_backbone and _within_backbone(path))
+        for name, value in _attributes(layer)
+    )
+    for where, value in (*arguments, *attributes):
+        if not _can_say(value):
+            return f"{where} is a {type(value).__name__} that no file can name"
+    return None
+
+
+def settings_of(model: nn.Module) -> Settings:
+    """How every layer of ours or of torch is set now; what cannot be said is left out.
+
+    A layer of the user's own class is the user's to set: it comes back with the module that is handed over.
+
+    >>> settings_of(MODELS["etp"](BACKBONES["mlp"](4, 3), 3))["latent"]["retention"]
+    0.99
+    """
+    found = {
+        path: {name: _said(value) for name, value in _attributes(layer) if _can_say(value)}
+        for path, layer in model.named_modules()
+        if _is_ours(layer) or _is_of_torch(layer)
+    }
+    return {path: values for path, values in found.items() if values}
+
+
+def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Set every layer as it was; a setting that a layer of ours does not know is refused."""
+    layers = dict(model.named_modules())
+    for path, values in settings.items():
+        layer = layers.get(path)
+        for name, content in values.items():
+            where, value = f"{path}.{name}".lstrip("."), _meant(content)
+            if layer is not None and _knows(layer, name):
+                setattr(layer, name, _alike(getattr(layer, name), value, where))
+            elif not _within_backbone(path):
+                raise ModelFileError(
+                    f"it sets {where}, which the model does not have. Upgrade totalcal, or hand over the "
+                    "model exactly as it was when it was saved."
+                )
+
+
+def largest_size(settings: Mapping[str, Mapping[str, Any]]) -> int:
+    """The largest whole number among settings: a hostile file might ask for as much memory."""
+    numbers = [value for values in settings.values() for value in values.values()]
+    return max((number for number in numbers if isinstance(number, int)), default=0)
+
+
+def _attributes(layer: nn.Module) -> Iterator[tuple[str, Any]]:
+    """What is set on a layer by name: neither weights nor layers, nor what torch keeps for itself."""
+    for name, value in vars(layer).items():
+        if not name.startswith("_") and name not in _NO_SETTINGS:
+            yield name, value
+
+
+def _can_say(value: object) -> bool:
+    named = isinstance(value, ContextUse) or _FUNCTIONS.get(getattr(value, "__name__", "")) is value
+    return named or is_plain(value) or _RECORDS.get(type(value).__name__) is type(value)
+
+
+def _said(value: Any) -> Any:
+    """A value as JSON keeps it; `_meant` takes it back."""
+    if isinstance(value, ContextUse):
+        return {"context_use": value.name}
+    if callable(value):
+        return {"function": value.__name__}
+    if type(value) in _RECORDS.values():
+        fields = value._asdict() if hasattr(value, "_asdict") else asdict(value)
+        return {
+            "record": type(value).__name__,
+            "values": {name: _said(each) for name, each in fields.items()},
+        }
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
+    return value
+
+
+def _meant(content: Any) -> Any:
+    match content:
+        case {"context_use": str(name)}:
+            return ContextUse[name]
+        case {"function": str(name)}:
+            return _looked_up("function", name, _FUNCTIONS)
+        case {"record": str(name), "values": dict(values)}:
+            record = _looked_up("record", name, _RECORDS)
+            return record(**{each: _meant(value) for each, value in values.items()})
+        case {"number": str(text)}:
+            return float(text)
+        case _ if is_plain(content):
+            return content
+    raise ModelFileError(f"arguments and settings are plain values, but {str(content)[:40]} came.")
+
+
+def _looked_up(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+    return known[name]
+
+
+def _knows(layer: nn.Module, name: str) -> bool:
+    at_class = getattr(type(layer), name, None)
+    settable = not callable(at_class) and not isinstance(at_class, property)
+    return not name.startswith("_") and (name in vars(layer) or (settable and hasattr(type(layer), name)))
+
+
+def _alike(now: Any, value: Any, where: str) -> Any:
+    """The value in the kind that stands there: JSON knows no tuples, and a hostile file any kind."""
+    if isinstance(now, tuple) and isinstance(value, list):
+        return tuple(value)
+    if now is not None and value is not None and _kind(now) != _kind(value):
+        raise ModelFileError(
+            f"it sets {where}, a {type(now).__name__}, to {str(value)[:40]!r}, a {type(value).__name__}."
+        )
+    return value
+
+
+def _kind(value: object) -> object:
+    if callable(value):
+        return "function"
+    if isinstance(value, int | float):
+        return "number"
+    return "list" if type(value) in (list, tuple) else "prior" if hasattr(value, "kl") else type(value)
+
+
+def _named_backbone(origin: Origin) -> Origin | None:
+    return origin.backbone if origin.backbone and origin.backbone.factory in BACKBONES else None
+
+
+def _within_backbone(path: str) -> bool:
+    return path.split(".")[0] == "backbone"
+
+
+def _is_ours(layer: nn.Module) -> bool:
+    return type(layer).__module__.startswith("totalcal.")
+
+
+def _is_of_torch(layer: nn.Module) -> bool:
+    return type(layer).__module__.startswith("torch.nn.")
 
 
 def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:

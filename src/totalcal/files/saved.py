@@ -8,20 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from totalcal import __version__
 from totalcal.errors import InputError, ModelFileError, TotalcalError
-from totalcal.files import tensors
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.preprocessing import Preprocessing
-from totalcal.files.recipe import Recipe, recipe_of
+from totalcal.files.recipe import (
+    Recipe,
+    Settings,
+    largest_size,
+    recipe_of,
+    restore_settings,
+    settings_of,
+    why_no_recipe,
+)
 from totalcal.process import TuringProcess
 from totalcal.rejection import Gate
 from totalcal.types import Batch, Predictive
 
 ClassName = str | int | float | bool
+
+_SEPARATOR = "/"
+_HARMLESS = 10**6  # weights: so many are made without asking
 
 
 @dataclass(frozen=True)
@@ -64,14 +76,15 @@ def save(
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
-    A model of the family around one of our backbones is made again from the file alone. A backbone of your
-    own is handed over when the file is loaded, and so is the whole model if its parts are your own; the file
-    says which. `context` holds the rows, after preprocessing, that a model such as `anp` predicts from;
-    `scores` those on held-out data.
+    The file holds the weights and how every part is set now, whatever was changed since the model was made. A
+    model of the family around one of our backbones is made again from the file alone. A backbone of your own
+    is handed over when the file is loaded, and so is the whole model if its parts are your own, or set to
+    what no file can name; the file says which. `context` holds the rows, after preprocessing, that a model
+    such as `anp` predicts from; `scores` those on held-out data.
     """
     names = None if classes is None else tuple(classes)
     whole = SavedModel(model, gate, names, preprocessing, context, scores)
-    write_container(Path(path), Container(_description(whole), tensors.packed(_tensor_groups(whole))))
+    write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole))))
 
 
 def load(
@@ -87,15 +100,14 @@ def load(
     """
     content = read_container(Path(path), largest)
     try:
-        groups = tensors.unpacked(content.tensors)
-        recipe = _optional(Recipe.from_json, content.description["recipe"])
+        groups, description = _unpacked(content.tensors), content.description
         return SavedModel(
-            model=_filled(recipe, backbone, model, groups["model"]),
-            gate=_optional(Gate.from_json, content.description["gate"]),
-            classes=_optional(tuple, content.description["classes"]),
-            preprocessing=_preprocessing(content.description["preprocessing"], groups),
+            model=_model(description, backbone, model, groups["model"]),
+            gate=_optional(Gate.from_json, description["gate"]),
+            classes=_optional(tuple, description["classes"]),
+            preprocessing=_preprocessing(description["preprocessing"], groups),
             context=Batch(**groups["context"]) if "context" in groups else None,
-            scores=_optional(dict, content.description["scores"]),
+            scores=_optional(dict, description["scores"]),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -103,20 +115,77 @@ def load(
         raise ModelFileError(f"the description in {path} is not as it should be: {error!r}.") from error
 
 
-def _filled(
-    recipe: Recipe | None,
+def _model(
+    description: Mapping[str, Any],
     backbone: nn.Module | None,
     model: TuringProcess | None,
     state: Mapping[str, Tensor],
 ) -> TuringProcess:
-    """The model with the file's weights in it."""
-    if model is not None:
-        return tensors.filled(model, state)
-    if recipe is None:
+    """The model with the file's weights and settings; a file of format 1 has the recipe alone."""
+    settings: Settings = description.get("settings", {})
+    recipe = _optional(Recipe.from_json, description["recipe"])
+    if model is None and recipe is None:
+        reason = description.get("by_hand") or "it has parts of your own"
         raise ModelFileError(
-            "its model has parts of your own: build it as it was, and hand it over: load(path, model=…)."
+            f"this file cannot make its model: {reason}. "
+            "Build the model as it was, and hand it over: load(path, model=…)."
         )
-    return tensors.built(recipe, backbone, state)
+    made = model if model is not None else _built(recipe, backbone, state, largest_size(settings))
+    _fill(made, state)
+    restore_settings(made, settings)
+    for name in description.get("frozen", []):
+        made.get_parameter(name).requires_grad_(False)
+    return made.eval()
+
+
+def _built(
+    recipe: Recipe, backbone: nn.Module | None, state: Mapping[str, Tensor], largest_setting: int
+) -> TuringProcess:
+    """The model of a recipe, if it asks for no more than the file holds."""
+    _check_appetite(recipe, sum(tensor.numel() for tensor in state.values()), largest_setting)
+    with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
+        return recipe.build(backbone)
+
+
+def _check_appetite(recipe: Recipe, available: int, largest_setting: int) -> None:
+    """A hostile recipe cannot ask for much more memory than the file itself holds.
+
+    The backbone is laid out without memory and counted; what else grows with an argument or a setting, cells
+    and widths, grows with the number of classes too.
+    """
+    asked = 0
+    if recipe.backbone is not None:
+        with torch.device("meta"):
+            asked = sum(parameter.numel() for parameter in recipe.build_backbone().parameters())
+    sizes = [value for value in recipe.arguments.values() if isinstance(value, int)]
+    grown = recipe.num_classes * max([*sizes, largest_setting])
+    if asked > available or grown > max(available, _HARMLESS):
+        raise ModelFileError(
+            f"its recipe asks for {max(asked, grown)} weights, more than the {available} in the file. "
+            "totalcal did not write this file: do not use it."
+        )
+
+
+def _fill(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
+    """Give a model these weights, in their precision, if they are the weights of such a model."""
+    _check_fit(model, state)
+    precisions = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+    if len(precisions) == 1:  # a model of several was built by the user, in those
+        model.to(dtype=precisions.pop())
+    model.load_state_dict(state)
+
+
+def _check_fit(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if wrong:
+        name = wrong[0]
+        raise ModelFileError(
+            f"its weights are not those of this model: {len(wrong)} differ, for example {name}, which should "
+            f"have shape {expected.get(name, 'none')} and has {found.get(name, 'none')}. "
+            "Build the model, or its backbone, exactly as it was when it was saved."
+        )
 
 
 def _description(saved: SavedModel) -> dict[str, Any]:
@@ -130,6 +199,9 @@ def _description(saved: SavedModel) -> dict[str, Any]:
         },
         "num_classes": saved.model.num_classes,
         "recipe": recipe and recipe.as_json(),
+        "by_hand": why_no_recipe(saved.model),
+        "settings": settings_of(saved.model),
+        "frozen": [name for name, weight in saved.model.named_parameters() if not weight.requires_grad],
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),
         "preprocessing": given and {"shape": given.shape, "columns": given.columns},
@@ -143,6 +215,29 @@ def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:
         groups["context"] = saved.context._asdict()
+    return groups
+
+
+def _packed(groups: Mapping[str, Mapping[str, Tensor]]) -> bytes:
+    """All tensors in the format of safetensors, under the names group/name."""
+    named = {
+        f"{group}{_SEPARATOR}{name}": tensor.detach().cpu().contiguous().clone()  # tied weights stay apart
+        for group, members in groups.items()
+        for name, tensor in members.items()
+    }
+    return bytes(safetensors.torch.save(named))
+
+
+def _unpacked(content: bytes) -> dict[str, dict[str, Tensor]]:
+    """The groups, each with its tensors by name."""
+    try:
+        named = safetensors.torch.load(content)
+    except SafetensorError as error:
+        raise ModelFileError(f"the tensors are damaged ({error}). Copy or save the file again.") from error
+    groups: dict[str, dict[str, Tensor]] = {}
+    for full_name, tensor in named.items():
+        group, _, name = full_name.partition(_SEPARATOR)
+        groups.setdefault(group, {})[name] = tensor
     return groups
 
 

@@ -1,0 +1,188 @@
+"""A saved model is the model: whatever a part is set to when it is saved, the loaded one is set to."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+
+from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, save, wrap
+from totalcal.backbones import BACKBONES, mlp
+from totalcal.errors import ModelFileError, TotalcalError
+from totalcal.files.container import read_container, summary
+from totalcal.files.recipe import recipe_of, restore_settings, settings_of, why_no_recipe
+from totalcal.functional.cell_starts import one_class_each
+from totalcal.functional.update_rules import blend, identity
+from totalcal.parts.weights import LogUniformPrior, NormalPrior
+from totalcal.types import ContextUse
+
+HERE = Path(__file__).parent
+MAKERS = {**MODELS, "wrap": lambda net, classes: wrap(net, num_classes=classes)}
+BACKBONE_ARGUMENTS = {"mlp": {"num_inputs": 4}, "lstm": {"vocabulary": 9}, "lenet5": {"image": (1, 16, 16)}}
+
+
+def other(value):
+    """Another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "?"
+        case None:
+            return 7
+        case LossWeights():
+            return LossWeights(0.5, math.inf, 0.25, 3)
+        case list() | tuple():
+            return type(value)(other(each) for each in value)
+        case ContextUse():
+            return ContextUse.REQUIRED if value is not ContextUse.REQUIRED else ContextUse.OPTIONAL
+        case NormalPrior() | LogUniformPrior():
+            return NormalPrior(3.0)
+    assert callable(value)
+    return blend
+
+
+def settings_changed(model):
+    """Every setting of every layer set to another value."""
+    for path, values in settings_of(model).items():
+        layer = model.get_submodule(path)
+        for name in values:
+            setattr(layer, name, other(getattr(layer, name)))
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_every_setting_of_every_model_comes_back(name, tmp_path):
+    model = MAKERS[name](mlp(4, 3, dropout=0.1), 3)
+    settings_changed(model)
+    assert why_no_recipe(model) is None
+    save(model, tmp_path / "it")
+    found = load(tmp_path / "it").model
+    for path in settings_of(model):
+        layer, again = model.get_submodule(path), found.get_submodule(path)
+        assert {key: vars(again)[key] for key in settings_of(model)[path]} == {
+            key: vars(layer)[key] for key in settings_of(model)[path]
+        }
+    assert settings_of(found) == settings_of(model)
+
+
+@pytest.mark.parametrize("name", list(BACKBONES))
+def test_every_setting_of_every_backbone_comes_back(name, tmp_path):
+    model = edl(BACKBONES[name](num_classes=3, **BACKBONE_ARGUMENTS.get(name, {})), 3)
+    settings_changed(model)
+    save(model, tmp_path / "it")
+    assert settings_of(load(tmp_path / "it").model) == settings_of(model)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_property_sees_what_a_factory_sets(name):
+    """Each argument of the factory is a weight's shape or a setting: none is lost on the way."""
+    settings = settings_of(MODELS[name](mlp(4, 3), 3))
+    assert settings[""]["num_classes"] == 3
+    assert settings[""]["weights"]["record"] == "LossWeights"
+    if name == "etp":
+        assert {"retention", "cell_variance", "update_rule", "write_draws"} <= settings["latent"].keys()
+        assert settings["backbone.linear1"]["prior"] == {
+            "record": "NormalPrior",
+            "values": {"precision": 10.0},
+        }
+    if name == "edl":
+        assert settings["head"] == {"evidence": "exp"}
+
+
+def test_the_memory_forgets_after_loading_as_it_did_before(tmp_path):
+    torch.manual_seed(0)
+    rows = Batch(torch.randn(20, 4), torch.randint(3, (20,)))
+    model = etp(mlp(4, 3), 3)
+    model.latent.retention, model.latent.update_rule = 0.5, blend
+    save(model, tmp_path / "it")
+    again = load(tmp_path / "it").model
+    for each in (model.eval(), again):
+        each.memorise(*rows, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(again.latent.cells, model.latent.cells)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"update_rule": identity}, {"cell_start": one_class_each}, {"weight_prior": LogUniformPrior()}],
+)
+def test_functions_and_priors_of_ours_go_by_name(arguments, tmp_path):
+    model = etp(mlp(4, 3), 3, **arguments)
+    save(model, tmp_path / "it")
+    assert settings_of(load(tmp_path / "it").model) == settings_of(model)
+    assert recipe_of(load(tmp_path / "it").model).arguments == recipe_of(model).arguments
+
+
+def test_what_no_file_can_name_is_refused_with_the_reason_and_the_way_out(tmp_path):
+    def mine(cells, written, retention):
+        return cells
+
+    model = etp(mlp(4, 3), 3)
+    model.latent.update_rule, model.latent.retention = mine, 0.25
+    save(model, tmp_path / "it")
+    reason = "latent.update_rule is a function that no file can name"
+    assert reason in dict(summary(tmp_path / "it"))["model"]
+    with pytest.raises(ModelFileError, match=rf"{reason}.*load\(path, model=…\)"):
+        load(tmp_path / "it")
+    again = load(tmp_path / "it", model=etp(mlp(4, 3), 3, update_rule=mine)).model
+    assert (again.latent.update_rule, again.latent.retention) == (mine, 0.25)
+
+
+def test_a_handed_over_backbone_keeps_what_is_its_own_and_gets_the_rest(tmp_path):
+    class Net(nn.Module):
+        def __init__(self, device, p):
+            super().__init__()
+            self.device = device
+            self.dropout, self.linear = nn.Dropout(p), nn.Linear(4, 3)
+
+        def forward(self, rows):
+            return self.linear(self.dropout(rows))
+
+    save(bnn(Net("the saving machine's", 0.5), 3, weight_prior=NormalPrior(2.0)), tmp_path / "it")
+    again = load(tmp_path / "it", backbone=Net("here", 0.1)).model.backbone
+    assert (again.device, again.dropout.p, again.linear.prior) == ("here", 0.5, NormalPrior(2.0))
+
+
+def test_frozen_weights_stay_frozen(tmp_path):
+    model = etp(mlp(4, 3), 3)
+    model.backbone.requires_grad_(False)
+    save(model, tmp_path / "it")
+    found = load(tmp_path / "it").model.named_parameters()
+    assert {name: weight.requires_grad for name, weight in found} == {
+        name: weight.requires_grad for name, weight in model.named_parameters()
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"latent": {"retention": "much"}}, "sets latent.retention, a float, to 'much'"),
+        ({"latent": {"no_such": 1}}, "sets latent.no_such, which the model does not have"),
+        ({"latent": {"forward": 1}}, "sets latent.forward, which"),
+        ({"latent": {"_buffers": None}}, "sets latent._buffers, which"),
+        ({"latent": {"update_rule": {"function": "system"}}}, "there is no function 'system'"),
+        ({"": {"weights": {"record": "Popen", "values": {"args": "ls"}}}}, "there is no record 'Popen'"),
+        ({"latent": {"retention": {"a": 1}}}, "plain values"),
+    ],
+)
+def test_a_hostile_setting_is_refused(settings, message):
+    with pytest.raises(TotalcalError, match=message):
+        restore_settings(etp(mlp(4, 3), 3), settings)
+
+
+@pytest.mark.parametrize("name", ["etp", "wrap"])
+def test_a_file_of_version_0_1_still_reads(name):
+    """Written by totalcal 0.1.0, before files held settings."""
+    witness = json.loads((HERE / "predictions_of_0.1.json").read_text())
+    path = HERE / f"{name}_of_0.1.totalcal"
+    assert read_container(path).description["format"] == 1
+    saved = load(path)
+    found = saved.predict(torch.tensor(witness["inputs"]), draws=0).probabilities
+    assert_allclose(found, witness[name], rtol=1e-5)
+    if name == "etp":
+        assert saved.model.latent.retention == 0.9
+        assert saved.classes == ("ant", "bee", "cat")
