@@ -1,8 +1,8 @@
 """Rejection: when to answer, when to ask a person, and what the threshold costs."""
 
-from totalcal.rejection.gate import Bar, Cost, Decisions, Gate
+from totalcal.rejection.gate import OVERLAP_AND_DOMAIN, Bar, Cost, Decisions, Gate
 from totalcal.rejection.rules import Coverage, FalseRejection, Risk, Rule
-from totalcal.rejection.uncertainty import OVERLAP_AND_DOMAIN, UNCERTAINTIES, uncertainty
+from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
 __all__ = [
     "OVERLAP_AND_DOMAIN",

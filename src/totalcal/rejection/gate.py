@@ -3,18 +3,24 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from totalcal.errors import GateError
 from totalcal.rejection.rules import FalseRejection, Flags, Rule
-from totalcal.rejection.uncertainty import uncertainty
 from totalcal.scores.arrays import Floats, Values, plain
 from totalcal.scores.checks import check_predictions
 from totalcal.types import Predictive
+from totalcal.uncertainties import uncertainty
 
 ACCEPT = "accept"
+
+OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
+    {"mutual_information": "not my domain", "data": "ask a person"}
+)
+"""Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from totalcal.scores.calibration import (
     debiased_calibration_error,
     ece,
 )
-from totalcal.scores.domain import UNCERTAINTIES
 from totalcal.scores.evaluate import evaluate, evaluate_outputs
 from totalcal.scores.fit import brier, error, nll
 from totalcal.scores.foreign import (
@@ -36,6 +35,7 @@ from totalcal.scores.selective import (
 from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.streaming import RunningScores
 from totalcal.scores.verdict import OutOfDomain, Verdict
+from totalcal.uncertainties import UNCERTAINTIES
 
 __all__ = [
     "UNCERTAINTIES",

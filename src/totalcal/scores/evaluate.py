@@ -14,7 +14,6 @@ from totalcal.scores.arrays import Floats, Values, plain
 from totalcal.scores.asking import ask
 from totalcal.scores.blocks import Inputs, blocks
 from totalcal.scores.checks import check_count, check_predictions
-from totalcal.scores.domain import UNCERTAINTIES, uncertainty_named
 from totalcal.scores.foreign import OutputKind, from_arrays, swap_draws
 from totalcal.scores.modes import eval_mode
 from totalcal.scores.ranking import rank
@@ -22,6 +21,7 @@ from totalcal.scores.reliability import reliability
 from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.verdict import OutOfDomain, Verdict
 from totalcal.types import Predictor
+from totalcal.uncertainties import UNCERTAINTIES, uncertainty_named
 
 
 def evaluate(
