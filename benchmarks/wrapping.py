@@ -34,7 +34,6 @@ from totalcal.data.loading import load
 from totalcal.records.folders import RunFolder
 from totalcal.rivals import temperature_scaled
 from totalcal.scores import from_module
-from totalcal.scores.asking import ask
 from totalcal.training.options import Optimisation
 from totalcal.types import Predictor
 
@@ -138,7 +137,7 @@ def wrapped(trial: Trial) -> Predictor:
 
 def answers(predictor: Predictor, inputs: Tensor) -> Predictive:
     generator = torch.Generator().manual_seed(0)
-    return Predictive.joined([ask(predictor, rows, generator=generator) for rows in inputs.split(BLOCK)])
+    return Predictive.joined([predictor.predict(rows, generator=generator) for rows in inputs.split(BLOCK)])
 
 
 def judged(predictor: Predictor, trial: Trial) -> list[float]:

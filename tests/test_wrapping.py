@@ -11,7 +11,6 @@ from totalcal import MODELS, Batch, fit, scores
 from totalcal.backbones import small_convnet
 from totalcal.data.letters import letters
 from totalcal.scores import from_module
-from totalcal.scores.asking import ask
 from totalcal.training.options import Optimisation
 from totalcal.wrapping import wrap
 
@@ -73,7 +72,7 @@ def judged(predictor, rows):
     """Error, NLL, ECE and 1 − AUROC against letters: all the lower the better."""
     inputs, labels = digits()
     known, foreign = (
-        ask(predictor, shown, generator=torch.Generator().manual_seed(0))
+        predictor.predict(shown, generator=torch.Generator().manual_seed(0))
         for shown in (inputs[rows], strangers())
     )
     return [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -277,6 +277,12 @@ class Predictive:
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What a verdict judges: our models, rivals, wrapped foreign ones."""
+    """What a verdict judges: our models, baselines, wrapped external ones.
 
-    def predict(self, inputs: Tensor) -> Predictive: ...
+    `inputs` are whatever it is made for: a tensor, or a mapping or tuple of tensors (`totalcal.inputs`). One
+    that does not draw takes `draws` and `generator` and leaves them alone.
+    """
+
+    def predict(
+        self, inputs: Any, *, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive: ...

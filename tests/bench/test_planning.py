@@ -118,3 +118,9 @@ def test_the_authors_settings_are_a_preset_of_their_own():
     assert etp.sections["data"]["scaling"] == {"mean": [0.5], "std": [0.5]}
     assert (etp.sections["backbone"]["dropout"], edl.sections["backbone"]["dropout"]) == (0, 0.25)
     assert dict(etp.settings) == {}
+
+
+@pytest.mark.parametrize("limit", ["train_limit", "test_limit", "ood_limit", "held_out"])
+def test_a_negative_number_of_rows_is_refused_before_any_work(limit):
+    with pytest.raises(InputError, match=f"{limit} is a number of rows"):
+        _one(task="digits", preset="laptop", **{limit: -5})

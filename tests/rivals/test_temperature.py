@@ -67,3 +67,10 @@ def test_it_cannot_be_fitted_without_labels_or_rows():
         temperature_scaled(from_arrays("logits"), torch.zeros(3, 2))
     with pytest.raises(InputError, match="empty"):
         temperature_scaled(from_arrays("logits"), [])
+
+
+def test_logits_beyond_what_a_probability_can_hold_have_a_temperature():
+    logits, labels = overconfident(400.0, size=300)
+    scaled = temperature_scaled(from_arrays("logits"), (logits, labels))
+    assert np.isfinite([scaled.nll_before, scaled.nll_after]).all()
+    assert scaled.nll_after < scaled.nll_before

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax, logsumexp
 from sklearn.dummy import DummyClassifier
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from totalcal import models, scores
+from totalcal import Batch, models, scores
 from totalcal.backbones import mlp
-from totalcal.errors import InputError, UnknownNameError
+from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal.rivals import Ensemble, MCDropout, TemperatureScaled
 
 
 @pytest.fixture
@@ -162,3 +165,115 @@ def test_a_test_set_without_labels_or_without_rows_is_refused():
 def test_what_is_no_predictor_is_told_how_to_become_one(stranger):
     with pytest.raises(InputError, match=r"from_sklearn\(classifier\)"):
         scores.evaluate(stranger, (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
+
+
+def test_a_predict_that_takes_no_draws_is_told_what_the_protocol_is():
+    class Bare:
+        def predict(self, inputs):
+            return scores.as_predictive(inputs, "logits")
+
+    with pytest.raises(InputError, match=r"predict\(inputs, draws=…, generator=…\)"):
+        scores.evaluate(Bare(), (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
+
+
+class OwnPredictor:
+    """Somebody's own: its nets lie in a dictionary, and nobody told it about modes."""
+
+    def __init__(self, net):
+        self.nets = {"first": net}
+
+    def predict(self, inputs, draws=10, generator=None):
+        with torch.no_grad():
+            return scores.as_predictive(self.nets["first"](inputs), "logits")
+
+
+def normed():
+    return nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+def given_context(net):
+    process = models.anp(net, num_classes=3).train()
+    return process.given(Batch(torch.ones(4, 2), torch.arange(4) % 3))
+
+
+HOLDERS = {
+    "GivenContext": given_context,
+    "TemperatureScaled": lambda net: TemperatureScaled(models.softmax(net, 3).train(), 2.0, 1.0, 1.0),
+    "Ensemble": lambda net: Ensemble([models.softmax(net, 3).train()]),
+    "an ensemble of scaled": lambda net: Ensemble([HOLDERS["TemperatureScaled"](net)]),
+    "MCDropout": lambda net: MCDropout(net, "logits"),
+    "from_module": lambda net: scores.from_module(net, "logits"),
+    "one's own": OwnPredictor,
+    "a function": lambda net: scores.ForeignPredictor(lambda inputs: net(inputs), "logits"),
+    "a bound call": lambda net: scores.ForeignPredictor(net.forward, "logits"),
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+def test_no_predictor_learns_from_the_test_set(hold):
+    torch.manual_seed(0)
+    net = normed().train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    predictor = hold(net)
+    inputs = 3 + torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
+    first, again = (
+        scores.evaluate(predictor, (inputs, torch.arange(40) % 3), {"far": 9 * inputs}) for _ in "12"
+    )
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert first.nll == again.nll
+    assert all(part.training for part in net.modules())
+
+
+def test_what_was_seen_of_each_row_is_handed_out():
+    model = models.etp(mlp(2, 3), num_classes=3)
+    random = torch.Generator().manual_seed(0)
+    inputs, labels = torch.randn(30, 2, generator=random), torch.randint(3, (30,), generator=random)
+    verdict = scores.evaluate(model, (inputs, labels), {"far": 9 * inputs, "near": inputs[:7]}, seed=3)
+    expected = model.eval().predict(inputs, draws=10, generator=torch.Generator().manual_seed(3))
+    seen = verdict.observed.test
+    assert_allclose(seen.probabilities, expected.probabilities)
+    assert_allclose(seen.entropy, expected.entropy)
+    assert_allclose(seen.uncertainties["mutual_information"], expected.mutual_information)
+    assert_allclose(seen.terms, torch.stack(expected.decompose().summed(), dim=-1))
+    assert np.array_equal(seen.labels, labels)
+    assert [len(rows) for rows in verdict.observed.ood.values()] == [30, 7]
+    assert set(seen.uncertainties) == set(scores.UNCERTAINTIES)
+    assert np.mean(seen.probabilities.argmax(1) != seen.labels) == verdict.error
+
+
+@pytest.mark.parametrize("wrapped", [DataLoader, lambda data, batch_size: data], ids=["loader", "dataset"])
+def test_an_unlabelled_data_set_is_an_ood_set(wrapped):
+    inputs = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    test = (inputs, torch.arange(20) % 3)
+    plain = scores.evaluate(scores.from_arrays("logits"), test, {"far": inputs / 9})
+    bare = wrapped(TensorDataset(inputs / 9), batch_size=6)
+    assert scores.evaluate(scores.from_arrays("logits"), test, {"far": bare}).to_dict() == plain.to_dict()
+
+
+def test_an_ood_set_with_another_number_of_classes_is_refused():
+    test = np.eye(3)[[0, 1, 2]], [0, 1, 2]
+    with pytest.raises(ShapeError, match="'far' has 4 classes, but the test set has 3"):
+        scores.evaluate_outputs(*test, "probabilities", {"far": np.full((2, 4), 0.25)})
+
+
+def test_the_nll_of_a_sure_mistake_is_finite_where_it_is_finite():
+    """Probabilities below 10⁻³²³ are 0 in float64; their logarithms are not."""
+    draws = np.array([[[900.0, 0.0, 3.0], [2.0, 1.0, 0.0]], [[1200.0, 0.0, 3.0], [2.0, 1.5, 0.0]]])
+    verdict = scores.evaluate_outputs(draws, [1, 0], "logits")
+    exact = logsumexp(log_softmax(draws, axis=-1), axis=0) - np.log(2)
+    assert verdict.nll == pytest.approx(-(exact[0, 1] + exact[1, 0]) / 2, rel=1e-12)
+    assert verdict.nll > 400
+
+
+def test_the_mask_of_an_ood_set_is_not_read_as_labels():
+    class Masked:
+        def predict(self, inputs, draws=10, generator=None):
+            values, mask = inputs
+            return scores.as_predictive(values * mask, "logits")
+
+    values, mask = torch.randn(9, 3, generator=torch.Generator().manual_seed(0)), torch.ones(9, 3)
+    test = ((values, mask), values.argmax(1))
+    verdict = scores.evaluate(Masked(), test, {"masked": (values[:4], 0 * mask[:4])}, batch_size=4)
+    assert (verdict.error, verdict.auroc) == (0.0, 1.0)
+    assert verdict.panel["masked"].examples == 4

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from totalcal.bench.cell import Cell
-from totalcal.bench.judging import Judgement
 from totalcal.bench.memory_view import memory_arrays
-from totalcal.bench.observing import Observed
 from totalcal.data.batches import ArrayData
 from totalcal.data.domain import TaskData
 from totalcal.data.tasks import task
 from totalcal.scores.selective import operating_points
+from totalcal.scores.verdict import Observed, Verdict
 from totalcal.types import Predictor
 from totalcal.whole_files import whole_file
 
@@ -24,18 +23,16 @@ _POINTS = 200
 _UNSURE = 12
 
 
-def write_artefacts(
-    path: Path, cell: Cell, judgement: Judgement, predictor: Predictor, data: TaskData
-) -> None:
+def write_artefacts(path: Path, cell: Cell, verdict: Verdict, predictor: Predictor, data: TaskData) -> None:
     """All of the file or none; the same run gives the same bytes."""
     arrays = {
         "class_names": np.array(_class_names(cell)),
-        **_reliability(judgement),
-        **_entropies(judgement),
-        **_roc_curves(judgement),
-        **_decomposition(judgement, data.test),
-        **_risk_coverage(judgement, data.test),
-        **_unsure(judgement, data.test),
+        **_reliability(verdict),
+        **_entropies(verdict),
+        **_roc_curves(verdict),
+        **_decomposition(verdict),
+        **_risk_coverage(verdict),
+        **_unsure(verdict, data.test),
         **memory_arrays(predictor, data.train),
     }
     compacted: dict[str, Any] = {name: compact(array) for name, array in arrays.items()}
@@ -56,68 +53,69 @@ def _class_names(cell: Cell) -> tuple[str, ...]:
     return task(cell.task).classes(cell.sections["data"].get("left_out"))
 
 
-def _reliability(judgement: Judgement) -> Arrays:
-    curve = judgement.verdict.reliability
+def _reliability(verdict: Verdict) -> Arrays:
+    curve = verdict.reliability
     return {
         f"reliability/{name}": getattr(curve, name) for name in ("edges", "counts", "confidence", "accuracy")
     }
 
 
-def _entropies(judgement: Judgement) -> Arrays:
-    most = float(np.log(judgement.verdict.classes))
+def _entropies(verdict: Verdict) -> Arrays:
+    most = float(np.log(verdict.classes))
     edges = np.linspace(0, most, _ENTROPY_BINS + 1)
 
     def counts(seen: Observed) -> NDArray[Any]:
-        return np.histogram(seen.entropy.numpy().clip(0, most), edges)[0]
+        return np.histogram(seen.entropy.clip(0, most), edges)[0]
 
-    strangers = {f"entropy/ood/{name}": counts(seen) for name, seen in judgement.ood.items()}
-    return {"entropy/edges": edges, "entropy/in_domain": counts(judgement.test), **strangers}
+    ood = {f"entropy/ood/{name}": counts(seen) for name, seen in verdict.observed.ood.items()}
+    return {"entropy/edges": edges, "entropy/in_domain": counts(verdict.observed.test), **ood}
 
 
-def _roc_curves(judgement: Judgement) -> Arrays:
+def _roc_curves(verdict: Verdict) -> Arrays:
     from sklearn.metrics import roc_curve
 
-    inside, arrays = judgement.test.entropy.numpy(), {}
-    for name, seen in judgement.ood.items():
-        outside = seen.entropy.numpy()
-        strange = np.repeat([0, 1], [len(inside), len(outside)])
-        false_positive, true_positive, _ = roc_curve(strange, np.concatenate([inside, outside]))
+    inside, arrays = verdict.observed.test.entropy, {}
+    for name, seen in verdict.observed.ood.items():
+        outside = seen.entropy
+        positive = np.repeat([0, 1], [len(inside), len(outside)])
+        false_positive, true_positive, _ = roc_curve(positive, np.concatenate([inside, outside]))
         arrays[f"roc/{name}/false_positive"] = _thinned(false_positive)
         arrays[f"roc/{name}/true_positive"] = _thinned(true_positive)
     return arrays
 
 
-def _decomposition(judgement: Judgement, test: ArrayData) -> Arrays:
-    """The mean terms of inputs that were answered rightly, wrongly, and of strangers."""
-    wrong = _mistakes(judgement, test)
-    groups = {"right": judgement.test.terms.numpy()[~wrong], "wrong": judgement.test.terms.numpy()[wrong]}
-    groups |= {f"ood/{name}": seen.terms.numpy() for name, seen in judgement.ood.items()}
+def _decomposition(verdict: Verdict) -> Arrays:
+    """The mean terms of inputs that were answered rightly, wrongly, and of OOD inputs."""
+    wrong = _mistakes(verdict)
+    groups = {"right": verdict.observed.test.terms[~wrong], "wrong": verdict.observed.test.terms[wrong]}
+    groups |= {f"ood/{name}": seen.terms for name, seen in verdict.observed.ood.items()}
     return {f"decomposition/{name}": terms.mean(0) for name, terms in groups.items() if len(terms)}
 
 
-def _risk_coverage(judgement: Judgement, test: ArrayData) -> Arrays:
-    confidence = judgement.test.probabilities.max(1).values.numpy()
-    points = operating_points(confidence, _mistakes(judgement, test))
+def _risk_coverage(verdict: Verdict) -> Arrays:
+    confidence = verdict.observed.test.probabilities.max(1)
+    points = operating_points(confidence, _mistakes(verdict))
     return {
         "risk_coverage/coverage": _thinned(np.array([point.coverage for point in points])),
         "risk_coverage/risk": _thinned(np.array([point.risk for point in points])),
     }
 
 
-def _unsure(judgement: Judgement, test: ArrayData) -> Arrays:
-    seen = judgement.test
-    rows = seen.entropy.argsort(descending=True, stable=True)[:_UNSURE]
+def _unsure(verdict: Verdict, test: ArrayData) -> Arrays:
+    seen = verdict.observed.test
+    rows = np.argsort(-seen.entropy, kind="stable")[:_UNSURE]
     return {
         "unsure/inputs": test.inputs[rows].numpy(),
         "unsure/labels": test.labels[rows].numpy(),
-        "unsure/predictions": seen.probabilities[rows].argmax(1).numpy(),
-        "unsure/entropy": seen.entropy[rows].numpy(),
-        "unsure/terms": seen.terms[rows].numpy(),
+        "unsure/predictions": seen.probabilities[rows].argmax(1),
+        "unsure/entropy": seen.entropy[rows],
+        "unsure/terms": seen.terms[rows],
     }
 
 
-def _mistakes(judgement: Judgement, test: ArrayData) -> NDArray[np.bool_]:
-    return np.asarray(judgement.test.probabilities.argmax(1).numpy() != test.labels.numpy())
+def _mistakes(verdict: Verdict) -> NDArray[np.bool_]:
+    seen = verdict.observed.test
+    return np.asarray(seen.probabilities.argmax(1) != seen.labels)
 
 
 def _thinned(values: NDArray[Any]) -> NDArray[Any]:

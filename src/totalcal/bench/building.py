@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,21 @@ def load_data(cell: Cell, data_dir: Path | None = None, panel: tuple[str, ...] |
 
     `panel` takes the place of the cell's own out-of-domain sets.
     """
+    options = data_options(cell)
+    chosen = options if panel is None else replace(options, panel=panel)
+    return task(cell.task).load(derived("split", cell.task, cell.seed), data_dir, chosen)
+
+
+def data_options(cell: Cell) -> TaskOptions:
+    """How much of the data, and in which form."""
     options = dict(cell.sections["data"])
-    if panel is not None:
-        options["panel"] = panel
     if options["scaling"] is not None:
         options["scaling"] = Scaling(**{name: tuple(values) for name, values in options["scaling"].items()})
     if options["panel"] is not None:
         options["panel"] = tuple(options["panel"])
     if options.get("left_out") is not None:  # configurations of before have no such setting
         options["left_out"] = tuple(options["left_out"])
-    return task(cell.task).load(derived("split", cell.task, cell.seed), data_dir, TaskOptions(**options))
+    return TaskOptions(**options)
 
 
 def draw_context(cell: Cell, data: TaskData) -> Batch:

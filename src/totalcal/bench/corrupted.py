@@ -17,7 +17,8 @@ from totalcal.data.batches import ArrayData
 from totalcal.data.tasks import task
 from totalcal.errors import InputError
 from totalcal.records.folders import RunFolder
-from totalcal.scores.asking import ask
+from totalcal.scores.evaluate import log_likelihoods
+from totalcal.scores.modes import eval_mode
 from totalcal.scores.streaming import RunningScores
 from totalcal.types import Batch, Predictor
 
@@ -62,9 +63,13 @@ def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
         for cell, predictor, generator, tallies in zip(
             models.cells, models.predictors, noise, scores, strict=True
         ):
-            predictive = ask(predictor, inputs, cell.sections["judging"]["draws"], generator)
+            with eval_mode(predictor):
+                predictive = predictor.predict(
+                    inputs, draws=cell.sections["judging"]["draws"], generator=generator
+                )
+            likelihoods = log_likelihoods(predictive, labels)
             for tally in tallies:
-                tally.update(predictive.probabilities, labels)
+                tally.update(predictive.probabilities, labels, likelihoods)
     return [_line(variant, cell, tallies) for cell, tallies in zip(models.cells, scores, strict=True)]
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import platform
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,14 +11,12 @@ import torch
 import totalcal
 from totalcal.bench.authors import base_preset
 from totalcal.bench.cell import Cell
-from totalcal.bench.observing import Observed, Observer
 from totalcal.bench.seeds import derived
 from totalcal.data.batches import ArrayData
 from totalcal.data.domain import TaskData
 from totalcal.data.tasks import task
 from totalcal.process import GivenContext, TuringProcess
 from totalcal.rivals import Ensemble, TemperatureScaled
-from totalcal.scores.asking import ask
 from totalcal.scores.evaluate import evaluate
 from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
 from totalcal.scores.verdict import Verdict
@@ -27,20 +25,12 @@ from totalcal.types import Predictor
 _SET_SIZE, _JOINT_DRAWS, _SETS_SEED = 10, 100, 0
 
 
-class Judgement(NamedTuple):
-    """The verdict, and what was said of each row of the test set and of every set of the panel."""
-
-    verdict: Verdict
-    test: Observed
-    ood: dict[str, Observed]
-
-
-def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Judgement:
+def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Verdict:
     """All scores from one pass over each set."""
     options = cell.sections["judging"]
-    observer, size = Observer(predictor), options["batch_size"]
-    verdict = evaluate(
-        observer,
+    size = options["batch_size"]
+    return evaluate(
+        predictor,
         data.test.batches(size),
         {name: (batch.inputs for batch in rows.batches(size)) for name, rows in data.ood.items()},
         bins=options["bins"],
@@ -49,18 +39,16 @@ def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Judgement:
         uncertainty=options["uncertainty"],
         batch_size=size,
     )
-    seen = observer.split({"": len(data.test), **{name: len(rows) for name, rows in data.ood.items()}})
-    return Judgement(verdict, seen.pop(""), seen)
 
 
-def record_of(cell: Cell, judgement: Judgement, predictor: Predictor, data: TaskData) -> dict[str, Any]:
+def record_of(cell: Cell, verdict: Verdict, predictor: Predictor, data: TaskData) -> dict[str, Any]:
     """Everything that was measured, and what is needed to trust it."""
-    scores = {key: value for key, value in judgement.verdict.to_dict().items() if value is not None}
+    scores = {key: value for key, value in verdict.to_dict().items() if value is not None}
     return {
         **cell.identity,
         "reduced": base_preset(cell.task, cell.preset).reduced,
         **scores,
-        **_by_uncertainty(judgement.verdict),
+        **_by_uncertainty(verdict),
         **_joint(cell, predictor, data),
         **_on_held_out(cell, predictor, data),
         **_of_the_predictor(predictor),
@@ -99,7 +87,7 @@ def _joint(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]
             predictor.process.log_joint, draws=_JOINT_DRAWS, context=predictor.context, generator=generator
         )
     elif isinstance(predictor, Ensemble | TemperatureScaled):
-        draws = ask(predictor, inputs, 1, generator).belief.mean
+        draws = predictor.predict(inputs, draws=1, generator=generator).belief.mean
         return {"joint_nll": joint_nll_of_draws(draws, labels, rows)}
     else:
         return {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from totalcal.bench.authors import AUTHORS, authors_overrides, base_preset
-from totalcal.bench.building import build_process
+from totalcal.bench.building import build_process, data_options
 from totalcal.bench.cell import Cell, Sections
 from totalcal.bench.sections import all_settings, check_known, overridden
 from totalcal.data.tasks import task as task_named
@@ -57,7 +57,8 @@ class Grid:
         if "ensemble" in names:
             cells.append(self._cell("ensemble", first_seed, [row[_PLAIN] for row in rows]))
         for cell in rows[0].values():
-            build_process(cell)  # a setting that a model refuses is refused before any work is done
+            build_process(cell)  # a setting that is refused is refused before any work is done
+            data_options(cell)
         return cells
 
     def _row(self, names: Sequence[str], seed: int) -> dict[str, Cell]:

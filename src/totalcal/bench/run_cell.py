@@ -21,9 +21,9 @@ def run_cell(cell: Cell, folder: RunFolder, data_dir: Path | None = None) -> Non
     with one_thread():
         data = load_data(cell, data_dir)
         predictor = predictor_of(cell, folder, data)
-        judgement = judge(cell, predictor, data)
-        write_artefacts(folder.artefacts_file, cell, judgement, predictor, data)
-        append(folder.records_file, record_of(cell, judgement, predictor, data))
+        verdict = judge(cell, predictor, data)
+        write_artefacts(folder.artefacts_file, cell, verdict, predictor, data)
+        append(folder.records_file, record_of(cell, verdict, predictor, data))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import InputError
-from totalcal.scores.asking import ask
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor
 
 
@@ -21,8 +20,9 @@ class Ensemble:
     def predict(
         self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
-        """The members' beliefs one after the other; `draws` go to each member that takes them."""
-        return Predictive(_stacked([ask(member, inputs, draws, generator).belief for member in self.members]))
+        """The members' beliefs one after the other; each member gets `draws` and `generator`."""
+        predictions = [member.predict(inputs, draws=draws, generator=generator) for member in self.members]
+        return Predictive(_stacked([predictive.belief for predictive in predictions]))
 
 
 def _stacked(beliefs: Sequence[Belief]) -> Belief:

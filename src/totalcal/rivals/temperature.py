@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import InputError
-from totalcal.scores.asking import ask
-from totalcal.scores.blocks import Inputs, blocks
-from totalcal.scores.fit import nll
+from totalcal.scores.blocks import Rows, blocks
+from totalcal.scores.checks import check_labels
+from totalcal.scores.evaluate import log_likelihoods
+from totalcal.scores.modes import eval_mode
 from totalcal.types import PointMass, Predictive, Predictor
 
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0
@@ -33,7 +34,8 @@ class TemperatureScaled:
     def predict(
         self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
-        return _scaled(ask(self.predictor, inputs, draws, generator).belief.log_mean, self.temperature)
+        predictive = self.predictor.predict(inputs, draws=draws, generator=generator)
+        return _scaled(predictive.belief.log_mean, self.temperature)
 
     def __str__(self) -> str:
         if self.changes_nothing:
@@ -46,7 +48,7 @@ class TemperatureScaled:
 
 
 def temperature_scaled(
-    predictor: Predictor, held_out: Inputs, draws: int = 10, seed: int = 0, batch_size: int = 256
+    predictor: Predictor, held_out: Rows, draws: int = 10, seed: int = 0, batch_size: int = 256
 ) -> TemperatureScaled:
     """The temperature with the least NLL on held-out (inputs, labels), which is never above that of T = 1."""
     from scipy.optimize import minimize_scalar
@@ -54,7 +56,7 @@ def temperature_scaled(
     log_means, labels = _held_out(predictor, held_out, draws, seed, batch_size)
 
     def cost(log_temperature: float) -> float:
-        return nll(_scaled(log_means, float(np.exp(log_temperature))).probabilities, labels)
+        return -float(log_likelihoods(_scaled(log_means, float(np.exp(log_temperature))), labels).mean())
 
     before = cost(0.0)
     found = minimize_scalar(cost, bounds=(-LIMIT, LIMIT), method="bounded")
@@ -68,16 +70,20 @@ def _scaled(log_means: Tensor, temperature: float) -> Predictive:
 
 
 def _held_out(
-    predictor: Predictor, held_out: Inputs, draws: int, seed: int, size: int
+    predictor: Predictor, held_out: Rows, draws: int, seed: int, size: int
 ) -> tuple[Tensor, Tensor]:
     """log m_s, draws × n × K, and the labels."""
     generator = torch.Generator().manual_seed(seed)
     log_means, labels = [], []
-    for inputs, truth in blocks(held_out, size):
-        if truth is None:
-            raise InputError("a temperature is fitted on labels; give the held-out data as (inputs, labels).")
-        log_means.append(ask(predictor, inputs, draws, generator).belief.log_mean)
-        labels.append(truth)
+    with eval_mode(predictor):
+        for inputs, truth in blocks(held_out, size):
+            if truth is None:
+                raise InputError(
+                    "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
+                )
+            log_mean = predictor.predict(inputs, draws=draws, generator=generator).belief.log_mean
+            labels.append(torch.as_tensor(check_labels(truth, *log_mean.shape[1:])))
+            log_means.append(log_mean)
     if not labels:
         raise InputError(
             "the held-out set is empty; a temperature needs data that the net was not trained on."

@@ -1,74 +1,73 @@
 """Any set of inputs, as blocks of one size: how somebody's loader batches must not move a score."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import InputError
+from totalcal.inputs import Inputs, Labelled, can_be_joined, count, joined, labelled, taken
 
-Inputs = Any
-"""A tensor or array; a tuple (inputs, labels); a Dataset; an iterable of batches, each a tensor or a pair."""
+Rows = Any
+"""A tensor or array; a tuple (inputs, labels); a mapping of tensors; a Dataset; an iterable of batches.
 
-Block = tuple[Tensor, Tensor | None]
+What a batch may be, `totalcal.inputs` says."""
 
 
-def blocks(data: Inputs, size: int) -> Iterator[Block]:
-    """Blocks of `size` rows (the last may be shorter), whatever the batches were; labels may be None."""
-    waiting: list[Block] = []
+def blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labelled]:
+    """Blocks of `size` rows (the last may be shorter), whatever the batches were; labels may be None.
+
+    With `like`, inputs of the same kind, a tuple (ids, mask) is inputs and its mask is not read as labels.
+    Batches that cannot be joined, of texts padded to other lengths, stay blocks of their own.
+    """
+    waiting: list[Labelled] = []
     rows = 0
-    for batch in _batches(data, size):
+    for batch in _batches(data, size, like):
+        if waiting and not can_be_joined(waiting[-1].inputs, batch.inputs):
+            yield _joined(waiting)
+            waiting, rows = [], 0
         waiting.append(batch)
-        rows += len(batch[0])
+        rows += count(batch.inputs)
         if rows >= size:
             *whole, rest = _split(_joined(waiting), size)
             yield from whole
-            waiting, rows = ([rest], len(rest[0])) if len(rest[0]) else ([], 0)
+            rows = count(rest.inputs)
+            waiting = [rest] if rows else []
     if waiting:
         yield _joined(waiting)
 
 
-def _batches(data: Inputs, size: int) -> Iterator[Block]:
+def _batches(data: Rows, size: int, like: Inputs | None) -> Iterator[Labelled]:
     match data:
-        case torch.Tensor() | np.ndarray() | tuple():
-            yield _block(data)
+        case torch.Tensor() | np.ndarray() | tuple() | Mapping():
+            yield labelled(data, like)
         case Dataset():
-            yield from map(_block, DataLoader(data, batch_size=size))
+            yield from (labelled(batch, like) for batch in DataLoader(data, batch_size=size))
         case Iterable():
-            yield from map(_block, data)
+            yield from (labelled(batch, like) for batch in data)
         case _:
             raise InputError(
-                f"inputs are a tensor, a tuple, a Dataset or batches, not {type(data).__name__}."
+                f"inputs are a tensor, a tuple, a mapping, a Dataset or batches, not {type(data).__name__}."
             )
 
 
-def _block(batch: Any) -> Block:
-    inputs, labels = batch if isinstance(batch, tuple | list) and len(batch) == 2 else (batch, None)
-    block = torch.as_tensor(inputs), None if labels is None else torch.as_tensor(labels)
-    if block[0].dim() == 0:
-        raise ShapeError("inputs need a first axis of examples, but a single number came.")
-    if block[1] is not None and len(block[1]) != len(block[0]):
-        raise ShapeError(f"there are {len(block[0])} inputs, but {len(block[1])} labels.")
-    return block
-
-
-def _joined(parts: list[Block]) -> Block:
-    labels = [part[1] for part in parts]
-    known = [part for part in labels if part is not None]
-    if known and len(known) != len(labels):
+def _joined(parts: list[Labelled]) -> Labelled:
+    known = [part.labels for part in parts if part.labels is not None]
+    if known and len(known) != len(parts):
         raise InputError("some batches have labels and some have none; give them with all or with none.")
-    return torch.cat([part[0] for part in parts]), torch.cat(known) if known else None
+    return Labelled(joined([part.inputs for part in parts]), torch.cat(known) if known else None)
 
 
-def _split(block: Block, size: int) -> list[Block]:
+def _split(block: Labelled, size: int) -> list[Labelled]:
     """Whole blocks, and the rest, which may be empty."""
-    inputs, labels = block
-    cut = len(inputs) - len(inputs) % size
-    edges = [*range(0, cut + 1, size), len(inputs)]
+    rows = count(block.inputs)
+    edges = [*range(0, rows - rows % size + 1, size), rows]
     return [
-        (inputs[start:end], None if labels is None else labels[start:end]) for start, end in pairwise(edges)
+        Labelled(
+            taken(block.inputs, slice(start, end)), None if block.labels is None else block.labels[start:end]
+        )
+        for start, end in pairwise(edges)
     ]

@@ -1,33 +1,34 @@
-"""One call judges a predictor by its own predictive distribution, on a test set and foreign ones."""
+"""One call judges a predictor by its own predictive distribution: on a test set and on OOD sets."""
 
+import inspect
 from collections.abc import Mapping
-from contextlib import nullcontext
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, ShapeError
+from totalcal.inputs import Inputs, device
 from totalcal.scores import calibration, fit, selective
 from totalcal.scores.arrays import Floats, Values, plain
-from totalcal.scores.asking import ask
-from totalcal.scores.blocks import Inputs, blocks
-from totalcal.scores.checks import check_count, check_predictions
+from totalcal.scores.blocks import Rows, blocks
+from totalcal.scores.checks import check_count, check_labels, check_predictions
 from totalcal.scores.foreign import OutputKind, from_arrays, swap_draws
 from totalcal.scores.modes import eval_mode
 from totalcal.scores.ranking import rank
 from totalcal.scores.reliability import reliability
 from totalcal.scores.smooth import smooth_ece
-from totalcal.scores.verdict import OutOfDomain, Verdict
-from totalcal.types import Predictor
+from totalcal.scores.verdict import Observations, Observed, OutOfDomain, Verdict
+from totalcal.types import Predictive, Predictor
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty_named
 
 
 def evaluate(
     predictor: Predictor,
-    test: Inputs,
-    ood: Mapping[str, Inputs] | None = None,
+    test: Rows,
+    ood: Mapping[str, Rows] | None = None,
     *,
     bins: int = 15,
     draws: int = 10,
@@ -35,31 +36,58 @@ def evaluate(
     uncertainty: str = "entropy",
     batch_size: int = 256,
 ) -> Verdict:
-    """Judge any predictor by its `predict`.
+    """Judge any predictor by its `predict(inputs, draws=…, generator=…)`.
 
-    `test` is a tuple (inputs, labels), a Dataset or batches of pairs; members of `ood` need no labels.
-    `draws` and `seed` reach predictors whose `predict` takes `draws` and `generator`; every set starts from
-    the same seed, so that no member of the panel moves another. Inputs are cut into blocks of `batch_size`
+    Every net that the predictor holds is in eval mode meanwhile, and in its own mode afterwards. Every set
+    starts from the same seed, so that no OOD set moves another; inputs are cut into blocks of `batch_size`
     rows whatever batches they come in.
+
+    Args:
+        predictor: A model of the family, a baseline, or what `from_module` and the like make of others.
+        test: A tuple (inputs, labels), a Dataset, or batches of such pairs or of mappings with `labels`.
+        ood: Out-of-distribution sets by name, the one the task is known by first; labels are not needed, and
+            a tuple of as many tensors as the test inputs are is inputs.
+        bins: Bins of the calibration error, of equal width.
+        draws: Draws of θ per prediction, for predictors that draw.
+        seed: Where the predictor's randomness begins.
+        uncertainty: The one that tells OOD inputs apart, a key of `UNCERTAINTIES`.
+        batch_size: Rows per call of `predict`.
+
+    Returns:
+        A `Verdict`: all scores, and in `observed` what was predicted for each row.
+
+    Raises:
+        InputError: The test set has no labels, a set is empty, or `predict` is not that of a Predictor.
+        ShapeError: Labels do not match inputs, or an OOD set's predictions have another number of classes.
+
+    Example:
+        >>> noise = torch.Generator().manual_seed(0)
+        >>> inputs = torch.randn(8, 2, generator=noise)
+        >>> verdict = evaluate(from_arrays("logits"), (inputs, inputs.argmax(1)), {"flat": torch.zeros(4, 2)})
+        >>> verdict.error, verdict.auroc
+        (0.0, 1.0)
     """
     uncertainty_named(uncertainty)
     check_count(batch_size, "batch_size")
-    with eval_mode(predictor) if isinstance(predictor, nn.Module) else nullcontext():
-        inside = _observe(predictor, test, draws, seed, batch_size)
-        panel = {
-            name: _observe(predictor, inputs, draws, seed, batch_size) for name, inputs in (ood or {}).items()
-        }
-    if inside.labels is None:
-        raise InputError(
-            "the test set has no labels; give it as (inputs, labels) or as batches of such pairs."
-        )
+    check_predictor(predictor)
+    with eval_mode(predictor):
+        observe = partial(_observe, predictor, draws=draws, seed=seed, size=batch_size)
+        inside, like = observe(test, labelled=True)
+        panel = {name: observe(rows, labelled=False, like=like)[0] for name, rows in (ood or {}).items()}
+    for name, member in panel.items():
+        if member.classes != inside.classes:
+            raise ShapeError(
+                f"the OOD set {name!r} has {member.classes} classes, but the test set has {inside.classes}: "
+                "both must come from the same predictor."
+            )
     return Verdict(
-        **_in_domain(inside.probabilities, inside.labels, bins),
+        **_in_domain(inside, bins),
         panel={name: _rank(inside, member) for name, member in panel.items()},
         uncertainty=uncertainty,
         draws=inside.draws,
         seed=seed,
         batch_size=batch_size,
+        observed=Observations(inside, panel),
     )
 
 
@@ -72,57 +100,114 @@ def evaluate_outputs(
     bins: int = 15,
     uncertainty: str = "entropy",
 ) -> Verdict:
-    """Judge saved outputs, n × K or draws × n × K, of a stated kind.
+    """Judge saved outputs of any framework.
 
-    >>> verdict = evaluate_outputs([[0.9, 0.1], [0.2, 0.8]], [0, 1], "probabilities", {"noise": [[0.5, 0.5]]})
-    >>> verdict.error, verdict.auroc
-    (0.0, 1.0)
+    Args:
+        outputs: n × K, or draws × n × K.
+        labels: One integer in 0 … K − 1 per row.
+        kind: What the outputs are: logits, probabilities, concentration or log_concentration.
+        ood: Outputs of the same kind for out-of-distribution sets, by name.
+        bins: Bins of the calibration error, of equal width.
+        uncertainty: The one that tells OOD inputs apart, a key of `UNCERTAINTIES`.
+
+    Returns:
+        A `Verdict`, as `evaluate` gives it.
+
+    Raises:
+        InputError: The outputs are not of the stated kind.
+        ShapeError: Shapes do not fit together, or an OOD set has another number of classes.
+
+    Example:
+        >>> saved = [[0.9, 0.1], [0.2, 0.8]]
+        >>> verdict = evaluate_outputs(saved, [0, 1], "probabilities", {"noise": [[0.5, 0.5]]})
+        >>> verdict.error, verdict.auroc
+        (0.0, 1.0)
     """
     test = (swap_draws(torch.as_tensor(plain(outputs))), torch.as_tensor(plain(labels)))
     panel = {name: swap_draws(torch.as_tensor(plain(others))) for name, others in (ood or {}).items()}
     return evaluate(from_arrays(kind), test, panel, bins=bins, uncertainty=uncertainty)
 
 
-class _Observed(NamedTuple):
-    """What a set of inputs leaves: no draws, only their means and one number for each uncertainty."""
+def check_predictor(predictor: object) -> None:
+    """A predictor is known by its `predict`; scikit-learn's and a bare net's are others."""
+    if not isinstance(predictor, Predictor):
+        raise InputError(f"a {type(predictor).__name__} has no `predict`. {_WRAP}")
+    try:
+        inspect.signature(predictor.predict).bind(None, draws=1, generator=None)
+    except TypeError:
+        raise InputError(
+            f"`predict` of a {type(predictor).__name__} must be predict(inputs, draws=…, generator=…). "
+            + _WRAP
+        ) from None
 
-    probabilities: Floats
-    labels: Tensor | None
-    uncertainties: dict[str, Floats]
-    draws: int
+
+def log_likelihoods(predictive: Predictive, labels: Tensor) -> Floats:
+    """log p(y | x) per row, also where p is below the smallest float64 and would be taken for 0."""
+    chosen = labels.to(predictive.probabilities.device)[:, None]
+    p = plain(predictive.probabilities.gather(1, chosen).squeeze(1))
+    small = p < np.finfo(np.float64).tiny
+    if not small.any():
+        return np.asarray(np.log(p))
+    exact = predictive.belief.log_mean.logsumexp(0).gather(1, chosen).squeeze(1)
+    return np.where(small, plain(exact) - np.log(predictive.draws), np.log(np.where(small, 1.0, p)))
 
 
-def _observe(predictor: Predictor, inputs: Inputs, draws: int, seed: int, size: int) -> _Observed:
+def _observe(
+    predictor: Predictor,
+    data: Rows,
+    *,
+    draws: int,
+    seed: int,
+    size: int,
+    labelled: bool,
+    like: Inputs | None = None,
+) -> tuple[Observed, Inputs]:
+    """What is predicted for each row of a set, and some of its inputs; labels of an OOD set mean nothing."""
     generator: torch.Generator | None = None
-    probabilities: list[Tensor] = []
-    labels: list[Tensor | None] = []
-    scores: dict[str, list[Tensor]] = {name: [] for name in UNCERTAINTIES}
-    drawn = 0
-    for rows, truth in blocks(inputs, size):
-        generator = generator or torch.Generator(rows.device).manual_seed(seed)
-        predictive = ask(predictor, rows, draws, generator)
-        probabilities.append(predictive.probabilities)
-        labels.append(truth)
-        for name, measure in UNCERTAINTIES.items():
-            scores[name].append(measure(predictive))
-        drawn = predictive.draws
-    if not probabilities:
+    seen: list[Observed] = []
+    for rows, truth in blocks(data, size, like):
+        if labelled and truth is None:
+            raise InputError(
+                "the test set has no labels; give it as (inputs, labels) or as batches of such pairs, "
+                "with one integer per row for labels."
+            )
+        generator = generator or torch.Generator(device(rows)).manual_seed(seed)
+        predictive: object = predictor.predict(rows, draws=draws, generator=generator)
+        if not isinstance(predictive, Predictive):
+            raise InputError(
+                f"`predict` of a {type(predictor).__name__} must return a Predictive, "
+                f"but a {type(predictive).__name__} came. {_WRAP}"
+            )
+        seen.append(_seen(predictive, truth if labelled else None))
+        like = rows
+    if not seen or like is None:
         raise InputError("a set of inputs is empty; a score needs at least one example.")
-    known = [truth for truth in labels if truth is not None]
-    return _Observed(
-        plain(torch.cat(probabilities)),
-        torch.cat(known) if known else None,
-        {name: plain(torch.cat(values)) for name, values in scores.items()},
-        drawn,
+    return Observed.joined(seen), like
+
+
+def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
+    """One block without its draws."""
+    terms = torch.stack(predictive.decompose().summed(), dim=-1)
+    truth = None if labels is None else check_labels(labels, *predictive.probabilities.shape)
+    likelihoods = None if truth is None else log_likelihoods(predictive, torch.as_tensor(truth))
+    return Observed(
+        probabilities=plain(predictive.probabilities),
+        uncertainties={name: plain(measure(predictive)) for name, measure in UNCERTAINTIES.items()},
+        terms=plain(terms),
+        draws=predictive.draws,
+        labels=truth,
+        log_likelihoods=likelihoods,
     )
 
 
-def _in_domain(probabilities: Floats, labels: Tensor, bins: int) -> dict[str, Any]:
-    array, truth = check_predictions(probabilities, labels)
+def _in_domain(seen: Observed, bins: int) -> dict[str, Any]:
+    assert seen.labels is not None
+    assert seen.log_likelihoods is not None
+    array, truth = check_predictions(seen.probabilities, seen.labels)
     confidence, mistakes = array.max(axis=1), array.argmax(axis=1) != truth
     return {
         "error": fit.error(array, truth),
-        "nll": fit.nll(array, truth),
+        "nll": float(-seen.log_likelihoods.mean()),
         "brier": fit.brier(array, truth),
         "ece": calibration.ece(array, truth, bins),
         "ece_100": calibration.ece(array, truth, 100),
@@ -135,10 +220,16 @@ def _in_domain(probabilities: Floats, labels: Tensor, bins: int) -> dict[str, An
         "augrc": selective.augrc(confidence, mistakes),
         "majority_error": 1 - float(np.bincount(truth).max()) / len(truth),
         "examples": len(truth),
-        "classes": array.shape[1],
+        "classes": seen.classes,
     }
 
 
-def _rank(inside: _Observed, outside: _Observed) -> OutOfDomain:
+def _rank(inside: Observed, outside: Observed) -> OutOfDomain:
     rankings = {name: rank(inside.uncertainties[name], outside.uncertainties[name]) for name in UNCERTAINTIES}
-    return OutOfDomain(len(outside.probabilities), rankings)
+    return OutOfDomain(len(outside), rankings)
+
+
+_WRAP = (
+    "Wrap it: from_module(module, kind), from_sklearn(classifier) or ForeignPredictor(function, kind) "
+    "of totalcal.scores."
+)

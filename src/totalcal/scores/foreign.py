@@ -49,7 +49,10 @@ class ForeignPredictor:
         self.function, self.kind = function, kind
 
     @torch.no_grad()
-    def predict(self, inputs: Tensor) -> Predictive:
+    def predict(
+        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        """What the function gives for these inputs; it draws for itself, or not at all."""
         return as_predictive(self.function(inputs), self.kind)
 
 

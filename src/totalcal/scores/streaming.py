@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.scores.arrays import Values
+from totalcal.scores.arrays import Values, floats
 from totalcal.scores.calibration import CalibrationError, from_curve
 from totalcal.scores.checks import check_count, check_predictions
 from totalcal.scores.fit import negative_log_likelihoods, squared_distances
@@ -31,15 +31,22 @@ class RunningScores:
         self._nll = 0.0
         self._brier = 0.0
 
-    def update(self, probabilities: Values, labels: Values) -> None:
-        """Take one more batch; the batch may be of any size, the sums do not depend on the split."""
+    def update(self, probabilities: Values, labels: Values, log_likelihoods: Values | None = None) -> None:
+        """Take one more batch; the batch may be of any size, the sums do not depend on the split.
+
+        `log_likelihoods`, log p(y | x), are those of the probabilities unless given: they stay finite where a
+        probability is too small for float64.
+        """
         array, truth = check_predictions(probabilities, labels)
         confidence, correct = array.max(axis=1), array.argmax(axis=1) == truth
         place = bin_places(confidence, self._edges)
         self._counts += np.bincount(place, minlength=self.bins)
         self._correct += np.bincount(place[correct], minlength=self.bins)
         self._confidence += np.bincount(place, confidence, self.bins)
-        self._nll += float(negative_log_likelihoods(array, truth).sum())
+        if log_likelihoods is None:
+            self._nll += float(negative_log_likelihoods(array, truth).sum())
+        else:
+            self._nll -= float(floats(log_likelihoods, "the log-likelihoods").sum())
         self._brier += float(squared_distances(array, truth).sum())
 
     def merge(self, other: Self) -> None:

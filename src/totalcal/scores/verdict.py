@@ -2,16 +2,67 @@
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from totalcal.scores.arrays import Floats, Integers
 from totalcal.scores.calibration import CalibrationError
 from totalcal.scores.ranking import Ranking
 from totalcal.scores.reliability import Reliability
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was predicted for each row of a set, without the draws."""
+
+    probabilities: Floats  # [n, classes]: p(y | x)
+    uncertainties: dict[str, Floats]  # [n] each, by the names of UNCERTAINTIES
+    terms: Floats  # [n, 3]: reducible, irreducible, data, summed over the classes
+    draws: int
+    labels: Integers | None = None  # [n]
+    log_likelihoods: Floats | None = None  # [n]: log p(y | x), where there are labels
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def classes(self) -> int:
+        return int(self.probabilities.shape[1])
+
+    @property
+    def entropy(self) -> Floats:
+        return self.uncertainties["entropy"]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Observed"]) -> "Observed":
+        """Several blocks of one set, in order."""
+        labels = [part.labels for part in parts if part.labels is not None]
+        likelihoods = [part.log_likelihoods for part in parts if part.log_likelihoods is not None]
+        return cls(
+            probabilities=np.concatenate([part.probabilities for part in parts]),
+            uncertainties={
+                name: np.concatenate([part.uncertainties[name] for part in parts])
+                for name in parts[0].uncertainties
+            },
+            terms=np.concatenate([part.terms for part in parts]),
+            draws=parts[-1].draws,
+            labels=np.concatenate(labels) if labels else None,
+            log_likelihoods=np.concatenate(likelihoods) if likelihoods else None,
+        )
+
+
+class Observations(NamedTuple):
+    """What was predicted for each row of the test set and of every OOD set."""
+
+    test: Observed
+    ood: dict[str, Observed]
 
 
 @dataclass(frozen=True)
@@ -46,6 +97,7 @@ class Verdict:
     draws: int
     seed: int
     batch_size: int
+    observed: Observations = field(repr=False, compare=False)
 
     @property
     def bins(self) -> int:

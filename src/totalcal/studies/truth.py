@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from totalcal.data.gaussians import Floats
-from totalcal.scores.asking import ask
 from totalcal.scores.ranking import auroc
 from totalcal.studies.truth_measures import (
     by_distance,
@@ -95,7 +94,9 @@ def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[M
     measurements = []
     for name, predictor in trained(data, task.num_classes, plan.steps, seed).items():
         generator = torch.Generator().manual_seed(seed)
-        inside, outside = (ask(predictor, inputs, plan.draws, generator) for inputs in where[:2])
+        inside, outside = (
+            predictor.predict(inputs, draws=plan.draws, generator=generator) for inputs in where[:2]
+        )
         terms = inside.decompose().summed()
         variance = _model_variance(inside, outside)
         measurements.append(
