@@ -4,7 +4,7 @@
 |---|---|
 | text | `read_text` |
 | JSON | `read_json`, `parse_json` |
-| `.npz`, `.npy` | `read_npz`, `read_npy`, `map_npy` |
+| `.npz`, `.npy` | `read_npz`, `npz_names`, `read_npy`, `map_npy` |
 | pictures | `read_picture` |
 | any other bytes | `read_bytes`, `stream_bytes`, and `unreadable` around the decoder |
 
@@ -188,6 +188,14 @@ def read_npz(
                 arrays[name] = _member(bundle, member, most)
                 most -= arrays[name].nbytes
     return arrays
+
+
+def npz_names(path: "StrPath") -> list[str]:
+    """The names of the arrays of an `.npz`."""
+    from zipfile import ZipFile
+
+    with unreadable(path, "an .npz of plain arrays", "Save it with numpy.savez."), ZipFile(path) as bundle:
+        return [name.removesuffix(".npy") for name in bundle.namelist()[:MOST_MEMBERS]]
 
 
 def _member(bundle: "ZipFile", member: "ZipInfo", most: int) -> "NDArray[Any]":

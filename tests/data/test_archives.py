@@ -114,3 +114,57 @@ def test_a_member_twice_is_refused(tmp_path, target):
     archive = tar_with(tmp_path / "a.tgz", plain("a"), plain("a", b"other"))
     with pytest.raises(DataError, match="damaged"):
         unpack(archive, target)
+
+
+@pytest.mark.parametrize("make", ["tar", "zip"])
+def test_a_member_that_is_absolute_once_its_folder_is_stripped_is_refused(tmp_path, target, make):
+    outside = tmp_path / "outside"
+    name = f"top/{outside}"  # top//tmp/…/outside
+    if make == "tar":
+        archive = tar_with(tmp_path / "a.tgz", plain(name))
+    else:
+        archive = tmp_path / "a.zip"
+        with zipfile.ZipFile(archive, "w") as bundle:
+            bundle.writestr(name, "data")
+    with pytest.raises(DataError, match="points outside"):
+        unpack(archive, target, strip="top/")
+    assert not outside.exists()
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_a_header_longer_than_any_name_is_refused_before_it_is_read(tmp_path, target, format):
+    with tarfile.open(tmp_path / "a.tgz", "w:gz", format=format) as tar:
+        tar.addfile(tarfile.TarInfo("a" * 1_500_000))
+    with pytest.raises(DataError, match=r"header of 15000.. bytes: refused"):
+        unpack(tmp_path / "a.tgz", target)
+
+
+def test_long_names_of_a_reasonable_length_are_fine(tmp_path, target):
+    name = "/".join(["folder" * 10] * 5)
+    unpack(tar_with(tmp_path / "a.tgz", plain(name)), target)
+    assert everything_below(target) == [name]
+
+
+def test_a_sparse_file_that_is_mostly_promise_is_refused(tmp_path, target):
+    info = tarfile.TarInfo("sparse")
+    info.type = tarfile.GNUTYPE_SPARSE
+    with pytest.raises(DataError, match=r"refused|damaged"):
+        unpack(tar_with(tmp_path / "a.tgz", (info, b"")), target)
+
+
+def test_folders_count_as_members_too(tmp_path, target, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    members = [special(f"folder{number}", tarfile.DIRTYPE) for number in range(3)]
+    with pytest.raises(DataError, match="more than 2 files"):
+        unpack(tar_with(tmp_path / "a.tgz", *members), target)
+
+
+def test_an_encrypted_zip_is_refused(tmp_path, target):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as bundle:
+        bundle.writestr("x", "data")
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    data[6] |= 1  # the flag, in both headers
+    data[data.index(b"PK\1\2") + 8] |= 1
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(DataError, match="damaged"):
+        unpack(tmp_path / "a.zip", target)

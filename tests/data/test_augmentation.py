@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from totalcal.data.augmentation import crop_and_flip, find_augmentation
+from totalcal.data.batches import crop_and_flip, find_augmentation
 from totalcal.errors import UnknownNameError
 
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from totalcal.data.augmentation import crop_and_flip
-from totalcal.data.batches import ArrayData, Scaling
+from totalcal.data.batches import ArrayData, Scaling, crop_and_flip
 from totalcal.errors import InputError, ShapeError
 
 

@@ -4,7 +4,6 @@ import os
 import numpy as np
 import pytest
 
-from totalcal.data.arrays import Arrays
 from totalcal.data.cache import (
     cache_folder,
     decoded_folder,
@@ -13,6 +12,7 @@ from totalcal.data.cache import (
     statistics,
     write_decoded,
 )
+from totalcal.data.description import Arrays
 
 
 @pytest.fixture
@@ -105,3 +105,39 @@ def test_statistics_are_numpys_whatever_the_block(draw, shape):
 
 def test_tokens_have_no_statistics():
     assert statistics(np.zeros((2, 3), np.int64)) == ((), ())
+
+
+@pytest.mark.parametrize("change", [{"mean": [0.9, 0.9, 0.9]}, {"std": [1.0] * 3}, {"more": 1}])
+def test_statistics_that_somebody_changed_are_not_believed(tmp_path, arrays, change):
+    write_decoded(tmp_path / "here", arrays)
+    about = tmp_path / "here" / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), **change}))
+    assert read_decoded(tmp_path / "here") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"seal": 1}', "[" * 10_000, "\xff"])
+def test_whatever_about_json_has_become_the_arrays_are_made_again(tmp_path, arrays, text):
+    write_decoded(tmp_path / "here", arrays)
+    (tmp_path / "here" / "about.json").write_text(text, encoding="latin-1")
+    assert read_decoded(tmp_path / "here") is None
+
+
+def test_another_file_in_a_folder_means_another_place(tmp_path):
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    (folder / "0.txt").write_text("good")
+    kept = folder.stat()
+    before = decoded_folder("name", "test", [folder])
+    (folder / "0.txt").write_text("bad")
+    os.utime(folder, ns=(kept.st_atime_ns, kept.st_mtime_ns))  # editing a file does not touch its folder
+    assert decoded_folder("name", "test", [folder]) != before
+
+
+def test_a_cache_in_the_home_folder_is_kept_where_the_system_has_another_place(tmp_path, monkeypatch):
+    monkeypatch.delenv("TOTALCAL_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "Library" / "totalcal")
+    assert cache_folder() == tmp_path / "Library" / "totalcal"
+    (tmp_path / ".cache" / "totalcal").mkdir(parents=True)
+    assert cache_folder() == tmp_path / ".cache" / "totalcal"

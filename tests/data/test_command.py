@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from totalcal.cli import app
-from totalcal.data import verification
+from totalcal.data import loading
 from totalcal.data.description import Split
 
 
@@ -46,9 +46,9 @@ def test_verify_reports_counts_and_means():
 
 
 def test_verify_fails_where_the_means_are_others(monkeypatch):
-    iris = verification.CATALOGUE["iris"]
+    iris = loading.CATALOGUE["iris"]
     expected = replace(iris, splits={"all": Split(150, mean=(5.8433, 3.0573, 3.7580, 1.3))})
-    monkeypatch.setattr(verification, "CATALOGUE", {"iris": expected})
+    monkeypatch.setattr(loading, "CATALOGUE", {"iris": expected})
     result = run("verify", "iris")
     assert result.exit_code == 1
     assert "WRONG: mean" in result.output

@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from totalcal.data.description import Download
-from totalcal.data.downloads import fetch_download
+from totalcal.data.fetching import fetch_download
 from totalcal.errors import IntegrityError, SourceError
 
 

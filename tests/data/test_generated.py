@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from totalcal.data.letters import LETTERS, LOOK_LIKE_DIGITS, letters
-from totalcal.data.tokens import random_tokens
+from totalcal.data.text import random_tokens
 
 
 def test_all_letters_are_drawn_or_look_like_digits():

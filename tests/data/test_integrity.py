@@ -6,7 +6,7 @@ import pytest
 from scipy.io import savemat
 
 from totalcal.data.description import RawFile
-from totalcal.data.integrity import check, digest
+from totalcal.data.sources import check, digest
 from totalcal.errors import IntegrityError
 
 CONTENT = b"some content"

@@ -6,7 +6,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal.data import from_arrays, from_dataset, from_image_folder, from_npz, from_table
-from totalcal.errors import DataError, InputError
+from totalcal.errors import DataError, InputError, LabelError
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_folder_without_pictures_is_refused(tmp_path):
 
 def test_a_broken_picture_is_named(folder):
     (folder / "ant" / "0.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"0\.png is no readable picture"):
+    with pytest.raises(DataError, match=r"0\.png cannot be read as a picture"):
         from_image_folder(folder, size=(4, 4))
 
 
@@ -81,3 +81,60 @@ def test_arrays_keep_their_meaning_by_type():
         from_arrays(np.array([[np.nan]]), np.zeros(1))
     with pytest.raises(InputError, match="empty"):
         from_dataset([])
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        np.array([["a"], ["b"]]),
+        np.array([[1j], [2j]]),
+        np.zeros((2, 0)),
+        np.zeros((0, 3)),
+        np.zeros(2),
+        np.zeros((2, 1, 1, 1, 1)),
+        np.array([[1e300], [0.0]]),
+        np.array([[np.nan], [0.0]]),
+    ],
+    ids=str,
+)
+def test_inputs_that_no_net_can_take_are_refused(inputs):
+    with pytest.raises(InputError):
+        from_arrays(inputs, np.zeros(len(inputs), int))
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1.0], [np.nan, 1.0], ["a", "b"], [[0], [1]], [0, 2**63]], ids=str)
+def test_labels_that_are_no_whole_numbers_are_refused(labels):
+    with pytest.raises(LabelError):
+        from_arrays(np.zeros((2, 3)), np.array(labels))
+
+
+def test_a_table_says_which_rows_have_no_class_and_what_is_no_number():
+    with pytest.raises(LabelError, match="1 rows have no kind"):
+        from_table(pd.DataFrame({"width": [1.0, 2.0], "kind": ["wolf", None]}), "kind")
+    with pytest.raises(DataError, match="numbers"):
+        from_table(pd.DataFrame({"width": ["wide", "thin"], "kind": ["wolf", "dog"]}), "kind")
+    with pytest.raises(DataError, match="Give `classes`"):
+        from_table(pd.DataFrame({"width": [1, 2], "kind": ["wolf", 3]}), "kind")
+    with pytest.raises(DataError, match="several columns"):
+        from_table(pd.DataFrame([[1, 2, 3]], columns=["width", "kind", "kind"]), "kind")
+
+
+def test_a_test_table_that_lacks_a_class_follows_the_classes_given():
+    frame = pd.DataFrame({"width": [1.0, 3.0], "kind": ["wolf", "dog"]})
+    assert from_table(frame, "kind", classes=["cat", "dog", "wolf"]).labels.tolist() == [2, 1]
+    with pytest.raises(LabelError, match="'wolf' is none of the classes"):
+        from_table(frame, "kind", classes=["cat", "dog"])
+
+
+@pytest.mark.parametrize("name", ["gone", "file"])
+def test_what_is_no_folder_of_pictures_is_named(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=name):
+        from_image_folder(tmp_path / name, size=(8, 8))
+
+
+def test_a_data_set_of_no_pairs_is_refused():
+    with pytest.raises(DataError, match="pairs"):
+        from_dataset([1, 2, 3])
+    with pytest.raises(DataError, match="pairs"):
+        from_dataset([(np.zeros(2), 0), (np.zeros(3), 1)])

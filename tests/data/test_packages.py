@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from totalcal.data.description import Package
-from totalcal.data.packages import command, fetch_package
+from totalcal.data.fetching import command, fetch_package
 from totalcal.errors import IntegrityError, SourceError
 
 NPM = """

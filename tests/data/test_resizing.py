@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from skimage.measure import block_reduce
 
-from totalcal.data.resizing import RESIZINGS, block_mean, centre_crop, subsample
+from totalcal.data.tasks import RESIZINGS, block_mean, centre_crop, subsample
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from totalcal.data import TASKS, TaskOptions, task
-from totalcal.data.arrays import Arrays
 from totalcal.data.batches import Scaling
 from totalcal.data.cache import Statistics
 from totalcal.data.catalogue import CATALOGUE
+from totalcal.data.description import Arrays
 from totalcal.errors import InputError, UnknownNameError
 
 # Table 2 of the paper, and for SVHN appendix B.3 as well

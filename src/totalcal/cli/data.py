@@ -62,8 +62,7 @@ def fetch(
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
     """Digests, counts, known means of what is here. [dim]Example: totalcal data verify digits iris[/dim]"""
     from totalcal.data.catalogue import CATALOGUE
-    from totalcal.data.loading import entry
-    from totalcal.data.verification import findings
+    from totalcal.data.loading import entry, findings
 
     wrong = False
     for finding in findings([entry(name).name for name in names or CATALOGUE], data_dir):

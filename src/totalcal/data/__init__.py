@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from totalcal.data.arrays import Arrays
     from totalcal.data.batches import ArrayData, Scaling
     from totalcal.data.catalogue import CATALOGUE
+    from totalcal.data.description import Arrays
     from totalcal.data.domain import Task, TaskData, TaskOptions
     from totalcal.data.gaussians import GaussianTask
     from totalcal.data.loading import load
@@ -21,7 +21,7 @@ _HOMES = {
     "CATALOGUE": "catalogue",
     "TASKS": "tasks",
     "ArrayData": "batches",
-    "Arrays": "arrays",
+    "Arrays": "description",
     "GaussianTask": "gaussians",
     "Scaling": "batches",
     "Task": "domain",

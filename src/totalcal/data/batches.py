@@ -1,25 +1,28 @@
 """A data set in one tensor: a batch is a slice of it, scaled and augmented as a whole, no row by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
+from torch.nn import functional as F
 
-from totalcal.data.augmentation import Augmentation
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.types import Batch
 
 HELD_OUT = 5_000
 SMALL = 50_000  # a smaller set holds out a tenth
+Augmentation = Callable[[Tensor, Generator], Tensor]
+PADDING = 4
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """z = (x − mean) / std a channel or column, bytes first brought to [0, 1]."""
+    """z = (x − mean) / std per channel or column, bytes first brought to [0, 1]."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -46,7 +49,7 @@ class ArrayData:
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
             raise ShapeError(
-                f"{len(self.inputs)} inputs but {len(self.labels)} labels: give one label a row."
+                f"{len(self.inputs)} inputs but {len(self.labels)} labels: give one label per row."
             )
 
     @classmethod
@@ -114,3 +117,30 @@ class ArrayData:
     def _prepared(self, raw: Tensor) -> Tensor:
         scaled = raw if self.scaling is None else self.scaling(raw)
         return scaled.permute(0, 3, 1, 2) if scaled.ndim == 4 else scaled
+
+
+def crop_and_flip(images: Tensor, generator: Generator, padding: int = PADDING) -> Tensor:
+    """Random crops of the zero-padded images, half of them mirrored (appendix B.3, CIFAR-10).
+
+    uint8 images [batch, height, width, channels] in and out, a whole batch at once.
+    """
+    batch, height, width, _ = images.shape
+    padded = F.pad(images, (0, 0, padding, padding, padding, padding))
+    top, left = torch.randint(0, 2 * padding + 1, (2, batch, 1), generator=generator)
+    mirrored = torch.rand(batch, 1, generator=generator) < 0.5
+    columns = torch.arange(width).expand(batch, width)
+    rows = top + torch.arange(height)  # [batch, height]
+    columns = left + torch.where(mirrored, columns.flip(1), columns)  # [batch, width]
+    return padded[torch.arange(batch)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+AUGMENTATIONS: Mapping[str, Augmentation] = MappingProxyType({"crop-and-flip": crop_and_flip})
+
+
+def find_augmentation(name: str | None) -> Augmentation | None:
+    """An augmentation by name; none for None."""
+    if name is None:
+        return None
+    if name not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", name, AUGMENTATIONS)
+    return AUGMENTATIONS[name]

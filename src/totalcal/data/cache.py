@@ -1,7 +1,7 @@
 """The user's cache: official files as fetched, and arrays decoded from them once, memory-mapped ever after.
 
     sets/NAME/…                   the official files
-    decoded/NAME/SPLIT-KEY/       inputs.npy, labels.npy, about.json with their digests and statistics
+    decoded/NAME/SPLIT-KEY/       inputs.npy, labels.npy, about.json with their digests, statistics and a seal
     locks/NAME.lock               one process at a time fetches or decodes a set
 
 Whatever is written is written beside its place and renamed: a reader sees all of it or nothing.
@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data.arrays import Arrays
+from totalcal.data.description import Arrays
 from totalcal.errors import DataError
+from totalcal.reading import map_npy, read_json
 
 DECODER = 1  # raised whenever a reader gives other arrays for the same files
 
 
 class Statistics(NamedTuple):
-    """Mean and standard deviation a channel (or column), images scaled to [0, 1]; empty for tokens."""
+    """Mean and standard deviation per channel (or column), images scaled to [0, 1]; empty for tokens."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -39,10 +40,16 @@ class Decoded(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """`TOTALCAL_CACHE`, or `totalcal` in the user's cache folder."""
+    """`TOTALCAL_CACHE`, or `totalcal` in the cache folder of the system's user.
+
+    `~/.cache/totalcal` is kept where it is there already, also on systems that keep caches elsewhere.
+    """
+    from platformdirs import user_cache_path
+
     if chosen := os.environ.get("TOTALCAL_CACHE"):
         return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "totalcal"
+    earlier = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "totalcal"
+    return earlier if earlier.is_dir() else user_cache_path("totalcal", appauthor=False)
 
 
 def set_folder(name: str) -> Path:
@@ -80,37 +87,50 @@ def replacing(final: Path) -> Iterator[Path]:
 
 def decoded_folder(name: str, split: str, files: list[Path]) -> Path:
     """Where the arrays of a split belong: files that change in size, time or place give another folder."""
-    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    key = hashlib.sha256(repr((DECODER, states)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((DECODER, [_state(file) for file in files])).encode()).hexdigest()[:16]
     return cache_folder() / "decoded" / name / f"{split}-{key}"
 
 
+def _state(path: Path) -> tuple[str, int, int]:
+    """Path, size and time of a file; for a folder of files a digest of theirs takes the place of the size."""
+    found = path.stat()
+    if not path.is_dir():
+        return str(path.resolve()), found.st_size, found.st_mtime_ns
+    with os.scandir(path) as entries:
+        inside = sorted((each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in entries)
+    digest = hashlib.sha256(repr(inside).encode()).digest()
+    return str(path.resolve()), int.from_bytes(digest[:8], "big"), found.st_mtime_ns
+
+
 def read_decoded(folder: Path) -> Decoded | None:
-    """The arrays if they are there and unharmed; harmed ones are removed."""
+    """The arrays if they and what is said of them are unharmed; harmed ones are removed."""
     try:
-        about = json.loads((folder / "about.json").read_text())
+        about = read_json(folder / "about.json")
+        if about.pop("seal") != _seal(about):
+            raise ValueError("about.json")
         for part in Arrays._fields:
             if _sha256(folder / f"{part}.npy") != about[part]:
                 raise ValueError(part)
-        return _open(folder)
-    except (OSError, ValueError, KeyError):
+        return _open(folder, Statistics(tuple(about["mean"]), tuple(about["std"])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
 def write_decoded(folder: Path, arrays: Arrays) -> Decoded:
     """Arrays, their digests and their statistics; what is given back is mapped from the files."""
+    known = statistics(arrays.inputs)
     with replacing(folder) as fresh:
-        about: dict[str, Any] = statistics(arrays.inputs)._asdict()
+        about: dict[str, Any] = known._asdict()
         for part, array in arrays._asdict().items():
             np.save(fresh / f"{part}.npy", array)
             about[part] = _sha256(fresh / f"{part}.npy")
-        (fresh / "about.json").write_text(json.dumps(about))
-    return _open(folder)
+        (fresh / "about.json").write_text(json.dumps({**about, "seal": _seal(about)}))
+    return _open(folder, known)
 
 
 def statistics(inputs: NDArray[Any], block: int = 4096) -> Statistics:
-    """Over all examples and pixels, a number a channel; integers in blocks, so that nothing large is copied.
+    """Over all examples and pixels, one number per channel; in blocks, so that nothing large is copied.
 
     >>> statistics(np.array([[[0, 255]]], dtype=np.uint8))
     Statistics(mean=(0.5,), std=(0.5,))
@@ -128,11 +148,14 @@ def statistics(inputs: NDArray[Any], block: int = 4096) -> Statistics:
     return Statistics(tuple(mean.tolist()), tuple(std.tolist()))
 
 
-def _open(folder: Path) -> Decoded:
-    about = json.loads((folder / "about.json").read_text())
-    # "c": pages are shared and read on demand; what a user writes into them never reaches the file
-    inputs, labels = (np.load(folder / f"{part}.npy", mmap_mode="c") for part in Arrays._fields)
-    return Decoded(Arrays(inputs, labels), Statistics(tuple(about["mean"]), tuple(about["std"])))
+def _open(folder: Path, known: Statistics) -> Decoded:
+    inputs, labels = (map_npy(folder / f"{part}.npy") for part in Arrays._fields)
+    return Decoded(Arrays(inputs, labels), known)
+
+
+def _seal(about: dict[str, Any]) -> str:
+    """A digest of digests and statistics, so that neither is believed once it was changed."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

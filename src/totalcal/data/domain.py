@@ -9,12 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data.arrays import Arrays
-from totalcal.data.augmentation import find_augmentation
-from totalcal.data.batches import ArrayData, Scaling
+from totalcal.data.batches import ArrayData, Scaling, find_augmentation
 from totalcal.data.cache import statistics
+from totalcal.data.description import Arrays
 from totalcal.data.loading import entry, load, load_with_statistics
-from totalcal.data.overlaps import Overlap
 from totalcal.data.synthetic_ood import SYNTHETIC_OOD, synthetic_ood
 from totalcal.data.text import shorten
 from totalcal.errors import InputError, UnknownNameError
@@ -24,6 +22,7 @@ LEFT_OUT = "left-out"  # the OOD set of the classes that were left out of traini
 DataDir = str | Path | None
 Inputs = NDArray[Any]
 Projection = Callable[[Inputs], Inputs]
+Overlap = Mapping[str, tuple[str, ...]]  # in-distribution class → classes of the other set
 
 
 @dataclass(frozen=True)

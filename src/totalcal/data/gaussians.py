@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from totalcal.data.arrays import Arrays
+from totalcal.data.description import Arrays
 from totalcal.errors import InputError
 
 Floats = NDArray[np.float64]

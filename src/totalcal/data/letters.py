@@ -1,6 +1,6 @@
-"""Pictures of letters in the typefaces that matplotlib ships: an out-of-domain set for digits, at any size.
+"""Pictures of letters in the typefaces that matplotlib ships: an OOD set for digits, at any size.
 
-Letters that pass for a digit (O, l, Z, S, …) are left out: they would be right answers and not strangers.
+Letters that pass for a digit (O, l, Z, S, …) are left out: they would be right answers and not OOD.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data.arrays import Arrays
+from totalcal.data.description import Arrays
 from totalcal.errors import MissingExtraError
 
 LETTERS = "ACDEFHJKLMNPRTUVWXYacdefhkmnprtuvwxy"

@@ -1,9 +1,10 @@
-"""`load`: a data set by name as arrays, wherever it is, decoded once."""
+"""`load`: a data set by name as arrays, wherever it is, decoded once; `findings`: is what is here right?"""
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from totalcal.data.arrays import Arrays
 from totalcal.data.cache import (
     Decoded,
     decoded_folder,
@@ -13,10 +14,11 @@ from totalcal.data.cache import (
     write_decoded,
 )
 from totalcal.data.catalogue import CATALOGUE
-from totalcal.data.description import DataSet
-from totalcal.data.integrity import resolve
+from totalcal.data.description import Arrays, DataSet, Split
 from totalcal.data.sources import Found, Report, candidates, fetch, locate, verify
 from totalcal.errors import DataError, UnknownNameError
+
+TOLERANCE = 6e-5  # the known figures have four decimals
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ def entry(name: str, split: str | None = None) -> DataSet:
 def _decoded(dataset: DataSet, split: str, data_dir: Path | None, report: Report) -> Decoded:
     found = _find(dataset, split, data_dir, report)
     files = dataset.splits[split].files
-    folder = decoded_folder(dataset.name, split, [resolve(found.folder, raw) for raw in files])
+    folder = decoded_folder(dataset.name, split, [raw.within(found.folder) for raw in files])
     decoded = read_decoded(folder)
     if decoded is not None:
         return decoded
@@ -80,3 +82,49 @@ def _find(dataset: DataSet, split: str, data_dir: Path | None, report: Report) -
     for place in candidates(dataset, data_dir):
         report(f"{dataset.name}/{split}: not in {place.folder} ({place.source})")
     return fetch(dataset, report)
+
+
+class Finding(NamedTuple):
+    """One split of one set; `problem` is empty where all is well."""
+
+    name: str
+    split: str
+    source: str
+    examples: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    known_by: str
+    problem: str
+
+
+def findings(names: list[str], data_dir: Path | None) -> Iterator[Finding]:
+    """A finding for each split of the named sets that is on this machine; nothing is fetched."""
+    for name in names:
+        dataset = CATALOGUE[name]
+        for split, expected in dataset.splits.items():
+            if not dataset.on_disk or locate(dataset, split, data_dir) is not None:
+                yield _examine(name, split, expected, data_dir)
+
+
+def _examine(name: str, split: str, expected: Split, data_dir: Path | None) -> Finding:
+    dataset, found = CATALOGUE[name], locate(CATALOGUE[name], split, data_dir)
+    source = found.source if found is not None and dataset.on_disk else "made on the spot"
+    try:
+        digests = verify(dataset, found, expected.files) if found is not None else []
+        decoded = load_with_statistics(name, split, data_dir)
+    except DataError as error:
+        return Finding(name, split, source, 0, (), (), "", str(error))
+    kinds = sorted({digest.partition(":")[0] for digest in digests})
+    count, (mean, std) = len(decoded.arrays.labels), decoded.statistics
+    return Finding(
+        name, split, source, count, mean, std, ", ".join(kinds), _problem(expected, count, mean, std)
+    )
+
+
+def _problem(expected: Split, count: int, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+    if count != expected.count:
+        return f"{count} examples, expected {expected.count}"
+    for kind, known, found in (("mean", expected.mean, mean), ("deviation", expected.std, std)):
+        if known and max(abs(a - b) for a, b in zip(known, found, strict=True)) > TOLERANCE:
+            return f"{kind} {found}, expected {known}"
+    return ""

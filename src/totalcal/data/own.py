@@ -1,9 +1,9 @@
 """Data of one's own as `ArrayData`: an image folder, an `.npz`, a table, any torch `Dataset` or `DataLoader`.
 
-`like` is the training set whose scaling (and classes, for a folder) a test or foreign set must follow.
+`like` is the training set whose scaling (and classes, for a folder) a test or OOD set must follow.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
-from totalcal.errors import DataError, InputError, MissingExtraError
+from totalcal.errors import DataError, InputError, LabelError, ShapeError
+from totalcal.reading import npz_names, read_npz, read_picture, unreadable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,28 +33,66 @@ class ImageFolder:
 
 
 def from_arrays(inputs: NDArray[Any], labels: NDArray[Any], like: ArrayData | None = None) -> ArrayData:
-    """NumPy arrays: uint8 images [n, h, w] or [n, h, w, c], integer tokens [n, length], or a float table."""
-    if inputs.dtype.kind == "f":
-        inputs = inputs.astype(np.float32)
-    elif inputs.dtype.kind in "iu" and inputs.dtype != np.uint8:
-        inputs = inputs.astype(np.int64)
-    if not np.isfinite(inputs).all():
-        raise InputError("the inputs hold values that are not finite: fill or drop them first.")
-    known = statistics(inputs)
+    """NumPy arrays, scaled by their own mean and deviation or by those of `like`.
+
+    Args:
+        inputs: uint8 images [n, h, w] or [n, h, w, c], integer tokens [n, length], a float table.
+        labels: One whole number per row; −1 for rows of no class.
+        like: The training set whose scaling is taken over.
+
+    Returns:
+        The data, as `fit` and `evaluate` take them.
+
+    Raises:
+        InputError: If there are no rows, or inputs or labels are no numbers, or not finite.
+        ShapeError: If there is not one label per row.
+
+    Example:
+        >>> data = from_arrays(np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([0, 1]))
+        >>> data.whole().inputs.tolist()
+        [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    numbers = _as_inputs(inputs)
+    known = statistics(numbers)
     own = Scaling(*known) if known.mean else None
-    return ArrayData.from_arrays(inputs, labels, like.scaling if like is not None else own)
+    return ArrayData.from_arrays(numbers, _as_labels(labels), like.scaling if like is not None else own)
 
 
 def from_image_folder(
     folder: str | Path, size: tuple[int, int], colour: bool = True, like: ImageFolder | None = None
 ) -> ImageFolder:
-    """`folder/CLASS/picture.png`, every picture brought to `size` (height, width); classes by alphabet."""
+    """A folder of pictures with one folder per class, `folder/CLASS/picture.png`.
+
+    Args:
+        folder: The folder.
+        size: Height and width that every picture is brought to.
+        colour: Whether there are three channels, or one.
+        like: The training folder, whose classes and scaling are taken over.
+
+    Returns:
+        The data, and the classes: the names of the folders, in alphabetical order.
+
+    Raises:
+        DataError: If there are no pictures, or one of them cannot be read.
+        MissingExtraError: Without Pillow.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("cat", "dog"):
+        ...         (Path(folder) / name).mkdir()
+        ...         Image.new("RGB", (40, 30)).save(Path(folder) / name / "1.png")
+        ...     train = from_image_folder(folder, size=(32, 32))
+        >>> train.classes, train.data.inputs.shape
+        (('cat', 'dog'), torch.Size([2, 32, 32, 3]))
+    """
     root = Path(folder)
-    names = (
-        like.classes
-        if like is not None
-        else tuple(sorted(path.name for path in root.iterdir() if path.is_dir()))
-    )
+    if like is not None:
+        names = like.classes
+    else:
+        with unreadable(root, f"a folder: expected {root}/CLASS/NAME.png, .jpg, …", "Give another folder."):
+            names = tuple(sorted(path.name for path in root.iterdir() if path.is_dir()))
     files = [(file, label) for label, name in enumerate(names) for file in _pictures(root / name)]
     if not files:
         raise DataError(f"{root} holds no pictures: expected {root}/CLASS/NAME.png, .jpg, …")
@@ -65,38 +104,137 @@ def from_image_folder(
 def from_npz(
     path: str | Path, inputs: str = "inputs", labels: str = "labels", like: ArrayData | None = None
 ) -> ArrayData:
-    """Two arrays of an `.npz` file, by their names in it."""
-    with np.load(path, allow_pickle=False) as bundle:
-        missing = {inputs, labels} - set(bundle.files)
-        if missing:
-            raise DataError(
-                f"{path} has no array {' or '.join(sorted(missing))}: it has {', '.join(bundle.files)}."
-            )
-        return from_arrays(bundle[inputs], bundle[labels], like)
+    """Two arrays of an `.npz` file, by their names in it.
+
+    Args:
+        path: The file, as `numpy.savez` writes it.
+        inputs: The name of the inputs in it; for their form see `from_arrays`.
+        labels: The name of the labels in it.
+        like: The training set whose scaling is taken over.
+
+    Returns:
+        The data.
+
+    Raises:
+        DataError: If the file cannot be read, or lacks one of the arrays.
+        InputError: If the arrays are not what `from_arrays` takes.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(f"{folder}/mine.npz", inputs=np.zeros((4, 28, 28), np.uint8), labels=np.arange(4))
+        ...     len(from_npz(f"{folder}/mine.npz"))
+        4
+    """
+    arrays = read_npz(path, (inputs, labels))
+    missing = {inputs, labels} - set(arrays)
+    if missing:
+        raise DataError(
+            f"{path} has no array {' or '.join(sorted(missing))}: it has {', '.join(npz_names(path))}."
+        )
+    return from_arrays(arrays[inputs], arrays[labels], like)
 
 
-def from_table(frame: "pd.DataFrame", label: str, like: ArrayData | None = None) -> ArrayData:
-    """A pandas table of numbers with a column of classes, which are numbered in sorted order."""
+def from_table(
+    frame: "pd.DataFrame", label: str, like: ArrayData | None = None, classes: Sequence[Any] | None = None
+) -> ArrayData:
+    """A pandas table of numbers with a column of classes.
+
+    Args:
+        frame: The table; every column but one is an input.
+        label: The name of the column of classes.
+        like: The training set whose scaling is taken over.
+        classes: All classes in the order of their labels; those of the table, sorted, if it is None. Give
+            them for a test set that may lack some.
+
+    Returns:
+        The data, float32.
+
+    Raises:
+        DataError: If there is no such column, or a column does not hold numbers.
+        LabelError: If a row has no class, or one that is not among `classes`.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"width": [1.0, 3.0], "kind": ["wolf", "dog"]})
+        >>> from_table(frame, label="kind").labels.tolist()
+        [1, 0]
+    """
     if label not in frame.columns:
         raise DataError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}.")
-    _, labels = np.unique(frame[label].to_numpy(), return_inverse=True)
-    return from_arrays(frame.drop(columns=label).to_numpy(dtype=np.float32), labels, like)
+    if frame[label].ndim != 1:
+        raise DataError(f"the table has several columns {label!r}: name them apart.")
+    column = frame[label]
+    if column.isna().any():
+        raise LabelError(f"{int(column.isna().sum())} rows have no {label}: fill or drop them first.")
+    with unreadable(f"column {label!r}", "classes that can be sorted", "Give `classes`."):
+        order = list(classes) if classes is not None else sorted(column.unique())
+    places = {value: place for place, value in enumerate(order)}
+    labels = column.map(places)
+    if labels.isna().any():
+        raise LabelError(f"{label} {column[labels.isna()].iloc[0]!r} is none of the classes {order}.")
+    with unreadable("the table", "numbers", "Leave out or encode the columns that hold none."):
+        values = frame.drop(columns=label).to_numpy(dtype=np.float64)
+    return from_arrays(values, labels.to_numpy(), like)
 
 
 def from_dataset(dataset: Iterable[Any]) -> ArrayData:
-    """Any `Dataset` of (input, label) pairs or `DataLoader` of batches, read once; inputs stay unscaled."""
+    """Any `Dataset` of (input, label) pairs or `DataLoader` of batches, read once; inputs stay unscaled.
+
+    Args:
+        dataset: Pictures have their channels first, as torch has them.
+
+    Returns:
+        The data, in memory.
+
+    Raises:
+        InputError: If it is empty, or does not give pairs.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> len(from_dataset(TensorDataset(torch.randn(10, 3, 8, 8), torch.arange(10))))
+        10
+    """
     inputs: list[Tensor] = []
     labels: list[Tensor] = []
-    for example, label in dataset:
-        single = torch.as_tensor(label).ndim == 0
-        inputs.append(torch.as_tensor(example)[None] if single else torch.as_tensor(example))
-        labels.append(torch.as_tensor(label).reshape(-1))
-    if not labels:
-        raise InputError("the data set is empty.")
-    joined = torch.cat(inputs)
+    with unreadable("the data set", "pairs of inputs and labels that can be stacked", "See docs/data.md."):
+        for example, label in dataset:
+            single = torch.as_tensor(label).ndim == 0
+            inputs.append(torch.as_tensor(example)[None] if single else torch.as_tensor(example))
+            labels.append(torch.as_tensor(label).reshape(-1))
+        if not labels:
+            raise InputError("the data set is empty.")
+        joined = torch.cat(inputs)
     if joined.ndim == 4:
         joined = joined.permute(0, 2, 3, 1)  # a torch picture has its channels first, ours last
     return ArrayData(joined, torch.cat(labels).long())
+
+
+def _as_inputs(inputs: NDArray[Any]) -> NDArray[Any]:
+    """uint8, int64 or float32, and finite."""
+    if inputs.dtype.kind not in "iufb":
+        raise InputError(f"inputs are numbers, not {inputs.dtype}: bytes, whole numbers or floats.")
+    if not 2 <= inputs.ndim <= 4 or 0 in inputs.shape:
+        raise ShapeError(
+            f"inputs are [n, height, width], [n, height, width, channels] or [n, columns]: {inputs.shape}?"
+        )
+    if inputs.dtype.kind in "iu" and inputs.dtype != np.uint8:
+        return inputs.astype(np.int64)
+    with np.errstate(over="ignore"):
+        numbers = inputs if inputs.dtype == np.uint8 else inputs.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise InputError("the inputs hold values that are not finite in float32: fill or drop them first.")
+    return numbers
+
+
+def _as_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
+    if labels.ndim != 1 or labels.dtype.kind not in "iufb":
+        raise LabelError(f"labels are one whole number per row, not {labels.dtype} {labels.shape}.")
+    with np.errstate(invalid="ignore"):
+        whole = labels.astype(np.int64)
+    if (whole != labels).any():
+        raise LabelError("labels are whole numbers: some of these are not.")
+    return whole
 
 
 def _pictures(folder: Path) -> list[Path]:
@@ -104,13 +242,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _image(path: Path, size: tuple[int, int], colour: bool) -> NDArray[np.uint8]:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise MissingExtraError("pillow", "data", "reading pictures") from error
-    try:
-        with Image.open(path) as image:
-            shown = image.convert("RGB" if colour else "L")
-            return np.asarray(shown.resize(size[::-1], resample=Image.Resampling.BICUBIC))
-    except (OSError, UnidentifiedImageError) as error:
-        raise DataError(f"{path} is no readable picture: {error}") from error
+    picture = read_picture(path, "RGB" if colour else "L")
+    from PIL.Image import Resampling
+
+    return np.asarray(picture.resize(size[::-1], resample=Resampling.BICUBIC))

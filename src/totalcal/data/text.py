@@ -1,22 +1,57 @@
-"""From reviews to tokens (appendix B.3): lower case, letters and digits, no stop words, the 1000 commonest.
+"""IMDB's reviews (aclImdb: one folder of text files per class) as the tokens that the LSTM reads.
 
-Token 0 is padding and stands on the left; token 1 is the commonest word. What is not in the vocabulary is
-left out, and a long text loses its end.
+Appendix B.3: lower case, letters and digits, no stop words, the 1000 commonest words. Token 0 is padding and
+stands on the left; token 1 is the commonest word. What is not in the vocabulary is left out, and a long text
+loses its end.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from totalcal.data.description import Arrays
+from totalcal.errors import DataError
+from totalcal.reading import read_text
+
 LENGTH = 500
 NUM_WORDS = 1000
+LABELS = {"neg": 0, "pos": 1}
+MAX_TEXT_BYTES = 1_000_000
 
 _LINE_BREAK = re.compile(r"<br\s*/?>")
 _WORD = re.compile(r"[a-z0-9]+")
+
+
+def read_imdb(folder: Path, split: str) -> Arrays:
+    """Tokens [n, 500]: the vocabulary is that of the training reviews, for both splits."""
+    texts, labels = read_reviews(folder, split)
+    words = vocabulary(texts if split == "train" else read_reviews(folder, "train")[0])
+    return Arrays(encode(texts, words), np.array(labels, dtype=np.int64))
+
+
+def read_reviews(folder: Path, split: str) -> tuple[list[str], list[int]]:
+    """Texts and labels, the negative ones first, each class by the number that begins the file name."""
+    texts: list[str] = []
+    labels: list[int] = []
+    for name, label in LABELS.items():
+        files = sorted((folder / "aclImdb" / split / name).glob("*.txt"), key=_number)
+        if not files:
+            raise DataError(f"{folder / 'aclImdb' / split / name} holds no reviews (*.txt).")
+        texts.extend(read_text(file, MAX_TEXT_BYTES) for file in files)
+        labels.extend([label] * len(files))
+    return texts, labels
+
+
+def _number(path: Path) -> int:
+    first = path.stem.partition("_")[0]
+    if not (first.isascii() and first.isdecimal() and len(first) < 20):
+        raise DataError(f"{path}: a review's file name begins with its number.")
+    return int(first)
 
 
 def words_of(text: str) -> list[str]:
@@ -77,6 +112,16 @@ def shuffle_words(tokens: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     ranks = np.random.default_rng(seed).random(tokens.shape)
     ranks[tokens == 0] = -1.0  # padding sorts to the left, where it stands
     return np.take_along_axis(tokens, ranks.argsort(axis=1, kind="stable"), axis=1)
+
+
+def random_tokens(count: int = 25_000, length: int = LENGTH, seed: int = 0) -> Arrays:
+    """The paper's OOD set for IMDB: tokens uniform in [1, 1000]; the label is 0, for want of any.
+
+    >>> random_tokens(count=2, length=3).inputs.shape
+    (2, 3)
+    """
+    draw = np.random.default_rng(seed)
+    return Arrays(draw.integers(1, NUM_WORDS + 1, size=(count, length)), np.zeros(count, dtype=np.int64))
 
 
 @cache

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from totalcal.data.readers.cifar import cifar_reader, read_records
+from totalcal.data.readers import cifar_reader, read_records
 from totalcal.errors import DataError
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from totalcal.data.readers.cifar_c import CORRUPTIONS, read_cifar_c
+from totalcal.data.readers import CORRUPTIONS, read_cifar_c
 from totalcal.errors import DataError
 
 
@@ -20,7 +20,7 @@ def test_it_reads_a_corruption_and_the_labels(tmp_path, draw):
 
 def test_a_pickle_is_never_opened(tmp_path):
     np.save(tmp_path / "fog.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match=r"no \.npy file of numbers"):
+    with pytest.raises(DataError, match=r"cannot be read as an \.npy of numbers"):
         read_cifar_c(tmp_path, "fog")
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from totalcal.data import integrity
-from totalcal.data.readers.idx import idx_reader, read_idx
+from totalcal.data import readers
+from totalcal.data.readers import idx_reader, read_idx
 from totalcal.errors import DataError
 
 HEADER = struct.pack(">HBB", 0, 8, 3)
@@ -52,7 +52,7 @@ def test_no_bytes_make_it_do_anything_but_read_or_refuse(tmp_path_factory, data)
 
 
 def test_a_file_that_swells_when_uncompressed_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(integrity, "MAX_CONTENT", 10_000)
+    monkeypatch.setattr(readers, "MOST_BYTES", 10_000)
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(20_000)))
     with pytest.raises(DataError, match="more than 10000 bytes"):
         read_idx(tmp_path / "bomb.gz")

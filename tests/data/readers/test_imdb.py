@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from totalcal.data.readers import imdb
-from totalcal.data.readers.imdb import read_imdb, read_reviews
+from totalcal.data import text as module
+from totalcal.data.text import read_imdb, read_reviews
 from totalcal.errors import DataError
 
 
@@ -52,6 +52,6 @@ def test_a_file_name_without_a_number_is_refused(reviews):
 
 
 def test_a_review_as_long_as_a_library_is_refused(reviews, monkeypatch):
-    monkeypatch.setattr(imdb, "MAX_TEXT_BYTES", 8)
-    with pytest.raises(DataError, match="no review"):
+    monkeypatch.setattr(module, "MAX_TEXT_BYTES", 8)
+    with pytest.raises(DataError, match="more than 8 bytes"):
         read_imdb(reviews, "train")

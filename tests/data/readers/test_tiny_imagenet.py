@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from totalcal.data.readers.tiny_imagenet import read_tiny_imagenet
+from totalcal.data.readers import read_tiny_imagenet
 from totalcal.errors import DataError
 
 
@@ -33,7 +33,7 @@ def test_grey_pictures_become_colour_and_labels_are_places_in_the_list(pictures)
         ("../../secret.JPEG\tn01", "expected a file name"),
         ("val_0.JPEG", "expected a file name"),
         ("val_0.JPEG\tn99", "which wnids.txt does not"),
-        ("val_9.JPEG\tn01", "no readable image"),
+        ("val_9.JPEG\tn01", "there is no file .*val_9"),
     ],
 )
 def test_a_hostile_or_broken_table_is_refused(pictures, line, message):
@@ -51,5 +51,5 @@ def test_a_picture_of_another_size_is_refused(pictures):
 def test_a_truncated_picture_is_refused(pictures):
     path = pictures / "val" / "images" / "val_0.JPEG"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match="no readable image"):
+    with pytest.raises(DataError, match="cannot be read as a picture"):
         read_tiny_imagenet(pictures, "test")

