@@ -46,7 +46,7 @@ class FalseRejection:
         _check_share(self.rate, "the rate of false rejections")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
-        return _conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
+        return conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
 
     def split(self, bars: int) -> "FalseRejection":
         return FalseRejection(self.rate / bars)
@@ -66,7 +66,7 @@ class Coverage:
         _check_share(self.share, "the coverage")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
-        return _conformal_quantile(scores, self.share, "rows")
+        return conformal_quantile(scores, self.share, "rows")
 
     def split(self, bars: int) -> "Coverage":
         return Coverage(1 - (1 - self.share) / bars)
@@ -139,7 +139,7 @@ def _candidates(scores: Floats) -> Floats:
     return np.concatenate([[np.inf], np.sort(scores)[ranks - 1]])
 
 
-def _conformal_quantile(scores: Floats, share: float, what: str) -> float:
+def conformal_quantile(scores: Floats, share: float, what: str) -> float:
     """The ⌈share · (n + 1)⌉-th smallest: a new exchangeable score is at most that in ≥ `share` of cases."""
     rank = math.ceil(share * (len(scores) + 1) - 1e-9)  # 0.95 · 20 is a little more than 19 in floating point
     if rank > len(scores):
