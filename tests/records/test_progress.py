@@ -2,10 +2,8 @@
 
 import pytest
 
-from totalcal.records.cost import costs
 from totalcal.records.folders import RunFolder, State
-from totalcal.records.progress import grid_progress
-from totalcal.records.progress_view import progress_view
+from totalcal.records.progress import costs, grid_progress, progress_view
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from totalcal.report.blocks import Cell, Section, Table
-from totalcal.report.collect import Board, boards
+from totalcal.records.table import Cell, Table
+from totalcal.report.blocks import Section
+from totalcal.report.boards import Board, boards
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 

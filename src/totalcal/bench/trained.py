@@ -9,9 +9,8 @@ from totalcal.bench.seeds import derived
 from totalcal.data.domain import TaskData
 from totalcal.parts.sampling import AtMeans
 from totalcal.process import TuringProcess
-from totalcal.records.folders import RunFolder
+from totalcal.records.folders import RunFolder, Timing
 from totalcal.records.lines import write_lines
-from totalcal.records.timing import Timing
 from totalcal.rivals import Ensemble, MCDropout, temperature_scaled
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.fit import fit

@@ -48,11 +48,10 @@ def demo(
 
 def _print_verdict(out: Path) -> None:
     """The table first, the sentence beneath it."""
-    from totalcal.records.layout import as_text
-    from totalcal.report.collect import boards
-    from totalcal.report.sections.verdict import sentence, verdict_table
-    from totalcal.report.writing import layout
+    from totalcal.records.table import as_text
+    from totalcal.report.boards import boards
+    from totalcal.report.sections.scores import sentence, verdict_table
 
     for board in boards(out):
-        typer.echo(as_text(layout(verdict_table(board)), colour=sys.stdout.isatty()))
+        typer.echo(as_text(verdict_table(board), colour=sys.stdout.isatty()))
         typer.echo(f"\n{sentence(board)}")

@@ -30,7 +30,7 @@ def live_progress(folders: Look) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
 
-    from totalcal.records.progress_view import progress_view
+    from totalcal.records.progress import progress_view
 
     def view() -> "Group":
         return progress_view(look_at(folders))
@@ -42,6 +42,6 @@ def live_progress(folders: Look) -> Iterator[None]:
 def print_progress(progress: "GridProgress", err: bool = False) -> None:
     from rich.console import Console
 
-    from totalcal.records.progress_view import progress_view
+    from totalcal.records.progress import progress_view
 
     Console(stderr=err, highlight=False, soft_wrap=True).print(progress_view(progress))

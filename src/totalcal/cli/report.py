@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from totalcal.cli.app import app
-from totalcal.cli.table import DEFAULT_RUNS, Runs
+from totalcal.cli.table import DEFAULT_RUNS, Runs, warn_of_damage
 
 
 @app.command(rich_help_panel="Look")
@@ -20,6 +20,7 @@ def report(
     """
     from totalcal.report import write_report
 
+    warn_of_damage(runs)
     typer.echo(f"wrote {write_report(runs, output)}")
 
 
@@ -34,5 +35,6 @@ def figures(
     """
     from totalcal.report import write_figures
 
+    warn_of_damage(runs)
     for path in write_figures(runs, output):
         typer.echo(f"wrote {path}")

@@ -22,7 +22,7 @@ Pages = Annotated[list[Path], typer.Argument(help="Markdown pages, or folders of
 @results.command()
 def gather(runs: Runs, target: Target) -> None:
     """Finished runs into one file. [dim]Example: totalcal results gather runs records/fashion.jsonl[/dim]"""
-    from totalcal.results.gathering import gather as gathered
+    from totalcal.records.gathering import gather as gathered
 
     count = gathered(runs, target)
     typer.echo(f"{target}: {count.records} runs, {count.corruptions} lines of corruptions")
@@ -34,7 +34,7 @@ def write(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a page is stale.")] = False,
 ) -> None:
     """Fill pages from their records. [dim]Example: totalcal results write README.md docs/results[/dim]"""
-    from totalcal.results.pages import fill, pages_beneath, stale_pages
+    from totalcal.report.markdown import fill, pages_beneath, stale_pages
 
     found = pages_beneath(pages)
     stale = stale_pages(found) if check else fill(found)

@@ -1,18 +1,19 @@
 """`totalcal table`: the paper's tables from the records of finished runs. Reads only."""
 
-import csv
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from totalcal.cli.app import app
+
+if TYPE_CHECKING:
+    from totalcal.records.table import Table
 
 DEFAULT_RUNS = Path(os.environ.get("TOTALCAL_RUNS", "runs"))
 Runs = Annotated[Path, typer.Argument(help="The folder of runs: TOTALCAL_RUNS, else ./runs.")]
@@ -22,6 +23,7 @@ class Format(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     LATEX = "latex"
+    HTML = "html"
     CSV = "csv"
     JSON = "json"
 
@@ -31,31 +33,41 @@ def table(
     runs: Runs = DEFAULT_RUNS,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    cost: Annotated[bool, typer.Option("--cost", help="Seconds an epoch, relative to softmax.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Seconds per epoch, relative to softmax.")] = False,
     corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
     """Table 2 of the paper from finished runs. [dim]Example: totalcal table runs --format markdown[/dim]"""
+    warn_of_damage(runs)
     show = _costs if cost else _corruptions if corruptions or figure else _results
     typer.echo(show(runs, Format.JSON if as_json else format))
     if figure:
-        from totalcal.report.severity_figure import draw_severity_figure
+        from totalcal.report.sections.corruptions import draw_severity_figure
 
         typer.echo(f"wrote {draw_severity_figure(runs, figure)}", err=True)
 
 
+def warn_of_damage(runs: Path) -> None:
+    """Say which finished runs are left out, since what they left is not what they wrote."""
+    from totalcal.records.folders import damage_in_words
+    from totalcal.records.table import printable
+
+    for line in damage_in_words(runs):
+        typer.echo(printable(line), err=True)
+
+
 def _results(runs: Path, format: Format) -> str:
     from totalcal.records.folders import finished_records
-    from totalcal.records.table import result_columns, result_layout, result_lines
+    from totalcal.records.results import result_columns, result_lines, result_table
 
     columns = result_columns(finished_records(runs))
     words = {f"{column.task}/{column.preset}": column.words for column in columns}
-    return _printed(format, lambda: result_layout(columns), result_lines(columns), {"words": words})
+    return _printed(format, lambda: result_table(columns), result_lines(columns), {"words": words})
 
 
 def _costs(runs: Path, format: Format) -> str:
-    from totalcal.records.cost import cost_layout, costs
     from totalcal.records.folders import run_folders
+    from totalcal.records.progress import cost_table, costs
 
     table = costs(run_folders(runs))
     lines = [
@@ -63,41 +75,31 @@ def _costs(runs: Path, format: Format) -> str:
         for (task, preset), models in table.items()
         for model, cost in models.items()
     ]
-    return _printed(format, lambda: cost_layout(table), lines, {})
+    return _printed(format, lambda: cost_table(table), lines, {})
 
 
 def _corruptions(runs: Path, format: Format) -> str:
     from totalcal.records.corruptions import (
         corruption_columns,
-        corruption_layout,
         corruption_lines,
         corruption_records,
+        corruption_table,
     )
 
     columns = corruption_columns(corruption_records(runs))
-    return _printed(format, lambda: corruption_layout(columns), corruption_lines(columns), {})
+    return _printed(format, lambda: corruption_table(columns), corruption_lines(columns), {})
 
 
 def _printed(
-    format: Format, layout: Callable[[], Any], lines: Sequence[dict[str, Any]], extra: dict[str, Any]
+    format: Format, layout: "Callable[[], Table]", lines: Sequence[dict[str, Any]], extra: dict[str, Any]
 ) -> str:
+    from totalcal.records.table import WRITERS, as_csv, as_text
+
     match format:
         case Format.JSON:
             return json.dumps({"rows": lines, **extra}, indent=1, ensure_ascii=False, allow_nan=False)
         case Format.CSV:
-            return _csv(lines)
+            return as_csv(lines)
         case Format.TEXT:
-            from totalcal.records.layout import as_text
-
             return as_text(layout(), colour=sys.stdout.isatty())
-    from totalcal.records.layout import LAYOUTS
-
-    return LAYOUTS[format.value](layout())
-
-
-def _csv(lines: Sequence[dict[str, Any]]) -> str:
-    paper = StringIO()
-    writer = csv.DictWriter(paper, lines[0] if lines else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return paper.getvalue().rstrip("\n")
+    return WRITERS[format.value](layout())

@@ -1,10 +1,18 @@
 """What runs leave behind: reading, aggregation over seeds, comparison, the result in words; no torch."""
 
 from totalcal.records.aggregate import Summary, aggregate, by_seed, show, summarise
-from totalcal.records.compare import Difference, bold, paired_difference, unbeaten
-from totalcal.records.scoreboard import ASPECTS, SCORES, Score, better, describe, is_score
-from totalcal.records.store import Record, append, latest, read
-from totalcal.records.words import has_learned, in_words, winners
+from totalcal.records.compare import (
+    Difference,
+    bold,
+    has_learned,
+    in_words,
+    paired_difference,
+    unbeaten,
+    winners,
+)
+from totalcal.records.labels import ASPECTS, SCORES, Score, better, describe, is_score
+from totalcal.records.lines import Record
+from totalcal.records.store import append, latest, read
 
 __all__ = [
     "ASPECTS",

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.records.labels import by_column, labelled
-from totalcal.records.scoreboard import describe, is_score
-from totalcal.records.store import Record, latest
+from totalcal.records.labels import by_column, describe, is_score, labelled
+from totalcal.records.lines import Record
+from totalcal.records.store import latest
 
 
 class Summary(NamedTuple):
-    """What the seeds of one cell say; the standard deviation of one seed is NaN, not 0."""
+    """What the seeds of one row say; the standard deviation of one seed is NaN, not 0."""
 
     mean: float
     std: float

@@ -10,7 +10,7 @@ from totalcal.errors import InputError
 from totalcal.records import paper
 from totalcal.records.aggregate import Summary, summarise
 from totalcal.records.compare import bold
-from totalcal.records.folders import run_folders
+from totalcal.records.folders import RunFolder, finished_runs
 from totalcal.records.labels import (
     by_column,
     column_title,
@@ -19,8 +19,9 @@ from totalcal.records.labels import (
     labelled,
     seeds_in_words,
 )
-from totalcal.records.layout import Entry, Layout, Section
-from totalcal.records.store import Record, read
+from totalcal.records.lines import Record
+from totalcal.records.store import read
+from totalcal.records.table import Cell, Group, Table
 
 SCORES = {"error": "error, %", "ece": "ECE, %, 15 bins", "ece_100": "ECE, %, 100 bins"}
 
@@ -45,19 +46,23 @@ class CorruptionColumn(NamedTuple):
         return any(task == self.task for task, _, _ in paper.corruptions())
 
 
-def corruption_records(root: Path) -> list[Record]:
-    """The lines of every run, one for each type and severity: of several the one on most images."""
-    files = [
-        run.corruptions_file for run in run_folders(root) if run.is_done and run.corruptions_file.exists()
-    ]
+def under_corruption(runs: Iterable[RunFolder]) -> list[Record]:
+    """The lines of these runs, one for each type and severity: of several the one on most images."""
+    files = [run.corruptions_file for run in runs if run.corruptions_file.exists()]
     found: dict[tuple[Any, ...], Record] = {}
     for line in (line for file in files for line in read(file)):
         place = (line["config"], line["corruption"], line["severity"])
         if place not in found or found[place]["examples"] < line["examples"]:
             found[place] = line
+    return list(found.values())
+
+
+def corruption_records(root: Path) -> list[Record]:
+    """Those of every finished run beneath a folder."""
+    found = under_corruption(finished_runs(root))
     if not found:
         raise InputError(f"no run in {root} was judged under corruption. Do: totalcal run TASK --corruptions")
-    return list(found.values())
+    return found
 
 
 def corruption_columns(records: Iterable[Record]) -> list[CorruptionColumn]:
@@ -65,12 +70,12 @@ def corruption_columns(records: Iterable[Record]) -> list[CorruptionColumn]:
     return [_column(task, preset, _comparable(lines)) for (task, preset), lines in columns]
 
 
-def corruption_layout(columns: Sequence[CorruptionColumn]) -> Layout:
-    """The paper's Table 4: a section a severity, a row a model."""
+def corruption_table(columns: Sequence[CorruptionColumn]) -> Table:
+    """The paper's Table 4: one group per severity, one row per model."""
     header = ["", *(title for column in columns for title in _titles(column))]
     severities = sorted({severity for column in columns for severity, _ in column.summaries})
-    sections = [Section(f"Severity {severity}", _rows(severity, columns)) for severity in severities]
-    return Layout(header, sections, _notes(columns))
+    groups = [Group(f"Severity {severity}", _rows(severity, columns)) for severity in severities]
+    return Table(header, groups, _notes(columns))
 
 
 def corruption_lines(columns: Sequence[CorruptionColumn]) -> list[dict[str, Any]]:
@@ -136,24 +141,24 @@ def _titles(column: CorruptionColumn) -> list[str]:
     return [*ours, "the paper's error", "the paper's ECE"] if column.has_paper else ours
 
 
-def _rows(severity: int, columns: Sequence[CorruptionColumn]) -> list[list[Entry]]:
+def _rows(severity: int, columns: Sequence[CorruptionColumn]) -> list[list[Cell]]:
     found = [label for column in columns for label in column.summaries.get((severity, "error"), {})]
     return [
-        [Entry(label), *(entry for column in columns for entry in _entries(severity, label, column))]
+        [Cell(label), *(entry for column in columns for entry in _entries(severity, label, column))]
         for label in in_order(found)
     ]
 
 
-def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Entry]:
+def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Cell]:
     entries = []
     for score in SCORES:
         summaries = column.summaries.get((severity, score), {})
         text = shown(summaries[label]) if label in summaries else ""
-        entries.append(Entry(text, label in bold(score, summaries)))
+        entries.append(Cell(text, label in bold(score, summaries)))
     if column.has_paper:
         for score in ("error", "ece_100"):
             theirs = paper.corruptions().get((column.task, severity, score), {}).get(label)
-            entries.append(Entry(shown(theirs.summary), theirs.bold) if theirs else Entry(""))
+            entries.append(Cell(shown(theirs.summary), theirs.bold) if theirs else Cell(""))
     return entries
 
 

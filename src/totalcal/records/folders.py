@@ -1,33 +1,96 @@
 """The folder of a run: named by the hash of its configuration, read by status, table and report."""
 
+import hashlib
 import json
+import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError
+from totalcal.records.labels import current_name
 from totalcal.records.lines import Line, append_line, read_lines
 from totalcal.records.store import read
-from totalcal.records.timing import Timing
 from totalcal.whole_files import write_whole
 
 ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
+_ENDS = ("failed", "finished", "asked")
+_ASIDE = ".damaged"
+_AGAIN = "Give the same `totalcal run` command again: it makes again what is damaged."
 
 
 class State(StrEnum):
     """How far a run is."""
 
     DONE = "done"
+    DAMAGED = "damaged"
     RUNNING = "running"
     FAILED = "failed"
     STOPPED = "stopped"
     WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What happened in a run and when: asked, started, epoch, trained, failed, finished.
+
+    Kept apart, so that everything else can be compared bit for bit. A damaged file says nothing, as if there
+    were none.
+    """
+
+    file: Path
+
+    def note(self, event: str, **details: Any) -> None:
+        append_line(self.file, {"event": event, "time": time.time(), **details})
+
+    @property
+    def events(self) -> list[Line]:
+        try:
+            return _events(self.file)
+        except InputError:
+            return []
+
+    @property
+    def starts(self) -> int:
+        """How often the run was begun or resumed."""
+        return len(self._all("started"))
+
+    @property
+    def deaths(self) -> int:
+        """How often the run was begun and never ended, since it was last asked for."""
+        names = [event["event"] for event in self.events]
+        last_end = max((place for place, name in enumerate(names) if name in _ENDS), default=-1)
+        return names[last_end + 1 :].count("started")
+
+    @property
+    def epochs_done(self) -> int:
+        return max((event["epoch"] + 1 for event in self._all("epoch")), default=0)
+
+    @property
+    def seconds_by_epoch(self) -> list[float]:
+        """The time of training alone where it is known, else from one epoch's end to the next."""
+        trained = self._all("trained")
+        if trained:
+            return list(trained[-1]["seconds"])
+        return [event["seconds"] for event in self._all("epoch")]
+
+    @property
+    def seconds_in_all(self) -> float | None:
+        """From start to finish; None for a run that was resumed or is not finished."""
+        events = self.events
+        if self.starts != 1 or events[-1]["event"] != "finished":
+            return None
+        return float(events[-1]["time"] - self._all("started")[0]["time"])
+
+    def _all(self, name: str) -> list[Line]:
+        return [event for event in self.events if event["event"] == name]
 
 
 @dataclass(frozen=True)
@@ -77,15 +140,31 @@ class RunFolder:
         return self.path / "done"
 
     def plan(self, config: dict[str, Any]) -> None:
-        """Make the folder with its configuration; one that is there already stays as it is."""
+        """Make the folder with its configuration; one that is there already stays as it is.
+
+        A file that cannot be read is set aside as `NAME.damaged`: it stops neither this run nor the others.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
+        for file in (self.config_file, self.timing.file, self.failures_file, self.corruptions_file):
+            if unreadable(file):
+                file.replace(file.with_name(file.name + _ASIDE))
         if not self.config_file.exists():
             write_whole(self.config_file, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
 
     @property
     def config(self) -> Line:
-        config: Line = json.loads(self.config_file.read_text(encoding="utf-8"))
-        return config
+        """What the run was asked to do, its model by the name it has now.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        config = _config(self.config_file)
+        return config | {"model": current_name(config["model"])} if "model" in config else config
+
+    @property
+    def set_aside(self) -> list[str]:
+        """The files that were damaged and made again."""
+        return sorted(file.name for file in self.path.glob(f"*{_ASIDE}"))
 
     def start(self) -> None:
         self.timing.note("started")
@@ -110,9 +189,47 @@ class RunFolder:
             self.timing.note("asked")
 
     def finish(self) -> None:
+        """The marker that the run is done holds the digests of what it vouches for."""
         self.failures_file.unlink(missing_ok=True)
         self.timing.note("finished")
-        write_whole(self.done_file, "")
+        kept = [
+            self.config_file,
+            self.history_file,
+            self.records_file,
+            self.artefacts_file,
+            *self._saved_nets(),
+        ]
+        digests = {str(file.relative_to(self.path)): _digest(file) for file in kept if file.is_file()}
+        write_whole(self.done_file, json.dumps({"sha256": digests}, indent=1) + "\n")
+
+    @property
+    def damage(self) -> list[str]:
+        """What of a finished run is missing or not what it wrote; nothing where there is no marker.
+
+        A marker of before holds no digests: then the records have to be there and readable. Nets may be
+        deleted to save space; a net that is there and was changed is one of `damaged_nets`.
+        """
+        if not self.done_file.exists():
+            return []
+        vouched = _vouched(self.done_file)
+        if vouched is None:
+            return [f"{self.done_file.name} is damaged."]
+        found = [_mismatch(self.path / name, digest) for name, digest in vouched.items() if not _is_net(name)]
+        if not vouched and self.artefacts_file.exists():
+            found.append(
+                unreadable(self.records_file)
+                or ("" if read_lines(self.records_file) else _missing(self.records_file))
+            )
+        return [reason for reason in found if reason]
+
+    @property
+    def damaged_nets(self) -> list[str]:
+        """The checkpoints that are not those the finished run left: nothing may be built from them."""
+        vouched = (_vouched(self.done_file) or {}) if self.done_file.exists() else {}
+        there = {
+            name: digest for name, digest in vouched.items() if _is_net(name) and (self.path / name).exists()
+        }
+        return [reason for name, digest in there.items() if (reason := _mismatch(self.path / name, digest))]
 
     @property
     def is_settled(self) -> bool:
@@ -121,12 +238,16 @@ class RunFolder:
 
     @property
     def is_done(self) -> bool:
-        return self.done_file.exists()
+        """Finished, and what it left is what it wrote; else the next `totalcal run` makes it again."""
+        return self.done_file.exists() and not self.damage
 
     @property
     def failures(self) -> list[Line]:
         """The failures since the run was last asked for: `error` and `traceback` each."""
-        return read_lines(self.failures_file)
+        try:
+            return read_lines(self.failures_file)
+        except InputError:
+            return []
 
     @property
     def state(self) -> State:
@@ -136,6 +257,8 @@ class RunFolder:
             return State.RUNNING
         if self.failures:
             return State.FAILED
+        if self.damage or unreadable(self.config_file):
+            return State.DAMAGED
         return State.STOPPED if self.timing.file.exists() else State.WAITING
 
     def lock(self) -> FileLock:
@@ -149,6 +272,9 @@ class RunFolder:
         except Timeout:
             return True
 
+    def _saved_nets(self) -> list[Path]:
+        return sorted(file for file in self.checkpoints.glob("*") if not file.name.startswith("."))
+
 
 def run_folders(root: Path) -> Iterator[RunFolder]:
     """Every run beneath a folder, by name."""
@@ -158,9 +284,98 @@ def run_folders(root: Path) -> Iterator[RunFolder]:
         yield RunFolder(config.parent)
 
 
+def finished_runs(root: Path) -> list[RunFolder]:
+    """The runs that are done, whole and readable, in an order that depends on their content alone."""
+    return [run for run in run_folders(root) if run.is_done and not unreadable(run.config_file)]
+
+
 def finished_records(root: Path) -> list[Line]:
-    """The records of every finished run, in an order that depends on their content alone."""
-    records = [record for run in run_folders(root) if run.is_done for record in read(run.records_file)]
+    """The records of every finished run."""
+    records = [record for run in finished_runs(root) for record in read(run.records_file)]
     if not records:
         raise InputError(f"no run in {root} has finished yet. See: totalcal status {root}")
     return records
+
+
+def damage_in_words(root: Path) -> list[str]:
+    """One line per run that had finished and is left out, since what it left is not what it wrote."""
+    found = [(run, [*run.damage, unreadable(run.config_file)]) for run in run_folders(root)]
+    return [
+        f"{run.name} is left out: {' '.join(filter(None, reasons))}".removesuffix(_AGAIN).rstrip()
+        + f" {_AGAIN}"
+        for run, reasons in found
+        if any(reasons)
+    ]
+
+
+def unreadable(file: Path) -> str:
+    """Why a file of JSON cannot be read; nothing where it can, or is not there."""
+    try:
+        if file.suffix == ".json":
+            _config(file)
+        elif file.name == "timing.jsonl":
+            _events(file)
+        else:
+            read_lines(file)
+    except FileNotFoundError:
+        return ""
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _config(file: Path) -> Line:
+    try:
+        config = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is no JSON: {error}. {_AGAIN}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{file} is no configuration of a run. {_AGAIN}")
+    return config
+
+
+def _events(file: Path) -> list[Line]:
+    events = read_lines(file)
+    for number, event in enumerate(events, start=1):
+        wanted = {"event", "time", *_DETAILS.get(event.get("event", ""), ())}
+        if not wanted <= event.keys():
+            raise InputError(f"{file}, event {number} has no {', '.join(sorted(wanted - event.keys()))}.")
+    return events
+
+
+_DETAILS = {"epoch": ("epoch", "seconds"), "trained": ("seconds",)}
+
+
+def _vouched(marker: Path) -> dict[str, str] | None:
+    """File → digest; empty for a marker of before, None for one that cannot be read."""
+    text = marker.read_bytes()
+    try:
+        return dict(json.loads(text)["sha256"]) if text.strip() else {}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _is_net(name: str) -> bool:
+    return name.startswith("checkpoints/")
+
+
+def _missing(file: Path) -> str:
+    return f"{file.name} is missing."
+
+
+def _mismatch(file: Path, digest: str) -> str:
+    if not file.is_file():
+        return _missing(file)
+    return "" if _digest(file) == digest else f"{file.name} is not what the run wrote."
+
+
+def _digest(file: Path) -> str:
+    """SHA-256; a file that was not touched since is not read again."""
+    state = file.stat()
+    return _digest_at(file, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@lru_cache(maxsize=1 << 14)
+def _digest_at(file: Path, *_: int) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

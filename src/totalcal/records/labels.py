@@ -1,16 +1,87 @@
-"""What a row or a column of a table is called: the model, and the settings that set it apart."""
+"""What things are called in tables: scores and their units, models and their order, rows, columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from totalcal.records.store import Record
+from totalcal.errors import UnknownNameError
+from totalcal.records.lines import Record
+
+
+class Score(NamedTuple):
+    """One score; values are kept as fractions, `percent` says how it is printed."""
+
+    title: str
+    lower_is_better: bool
+    percent: bool
+
+
+SCORES = {
+    "error": Score("Error", lower_is_better=True, percent=True),
+    "nll": Score("NLL", lower_is_better=True, percent=False),
+    "brier": Score("Brier", lower_is_better=True, percent=False),
+    "ece": Score("ECE (15 bins)", lower_is_better=True, percent=True),
+    "ece_100": Score("ECE (100 bins)", lower_is_better=True, percent=True),
+    "ece_debiased": Score("L2 calibration error, debiased", lower_is_better=True, percent=True),
+    "ece_smooth": Score("Smooth ECE", lower_is_better=True, percent=True),
+    "ece_classwise": Score("Class-wise ECE", lower_is_better=True, percent=True),
+    "auroc": Score("OOD AUROC", lower_is_better=False, percent=True),
+    "auroc_mean": Score("OOD AUROC, mean of the panel", lower_is_better=False, percent=True),
+    "auroc_worst": Score("OOD AUROC, worst of the panel", lower_is_better=False, percent=True),
+    "aupr_out": Score("OOD AUPR, OOD positive", lower_is_better=False, percent=True),
+    "aupr_in": Score("OOD AUPR, in-distribution positive", lower_is_better=False, percent=True),
+    "fpr95": Score("OOD FPR at 95 % TPR", lower_is_better=True, percent=True),
+    "aurc": Score("AURC", lower_is_better=True, percent=True),
+    "excess_aurc": Score("Excess AURC", lower_is_better=True, percent=True),
+    "augrc": Score("AUGRC", lower_is_better=True, percent=True),
+    "joint_nll": Score("Joint NLL", lower_is_better=True, percent=False),
+    "kl": Score("KL to the truth", lower_is_better=True, percent=False),
+    "risk_correlation": Score("Rank correlation with the Bayes risk", lower_is_better=False, percent=False),
+}
+
+ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}
+"""The three aspects of total calibration, section 2, and the score that stands for each."""
 
 ORDER = (
     "softmax", "bnn", "edl", "np", "anp", "enp", "etp", "temperature", "mc_dropout", "ensemble",
 )  # fmt: skip
-"""Models and rivals as tables list them."""
+"""Models and baselines as tables list them."""
+
+ALIASES: Mapping[str, str] = {}
+"""Names of models in records of before → their names now."""
 
 Column = tuple[str, str]  # task, preset
+
+
+def current_name(model: str) -> str:
+    """What a model is called now; readers of records and of configurations ask here, and nobody else does."""
+    return ALIASES.get(model, model)
+
+
+def is_score(key: str) -> bool:
+    """Whether a key is a score: one of SCORES, or one of them on a named OOD set, `auroc/mnist`."""
+    return key.partition("/")[0] in SCORES
+
+
+def describe(key: str) -> Score:
+    """The score behind a key.
+
+    >>> describe("auroc/kmnist").title
+    'OOD AUROC, kmnist'
+    """
+    name, _, panel = key.partition("/")
+    if name not in SCORES:
+        raise UnknownNameError("score", key, SCORES)
+    score = SCORES[name]
+    return score._replace(title=f"{score.title}, {panel}") if panel else score
+
+
+def better(key: str, left: float, right: float) -> bool:
+    """Whether `left` is the better value of the two.
+
+    >>> better("auroc", 0.9, 0.8), better("nll", 0.9, 0.8)
+    (True, False)
+    """
+    return left < right if describe(key).lower_is_better else left > right
 
 
 def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
@@ -54,7 +125,7 @@ def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
-    """Each label once: the plain net, the family as it grows, the rivals, what else there is."""
+    """Each label once: the plain net, the family as it grows, the baselines, what else there is."""
     return sorted(set(labels), key=place)
 
 
@@ -77,7 +148,17 @@ def seeds_in_words(counts: Mapping[str, int]) -> str:
     """
     most = max(counts.values())
     fewer = [f"{label} {count}" for label, count in counts.items() if count < most]
-    return f"{most} seed{'s' * (most > 1)}" + (f" ({', '.join(fewer)})" if fewer else "")
+    return f"{most} seed{'s' * (most > 1)}" + (f" ({listed(fewer)})" if fewer else "")
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names as a person reads them: all, or the first and how many more.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _label(record: Record, common: Mapping[str, Any]) -> str:

@@ -1,14 +1,24 @@
-"""JSON lines and markers that survive a kill at any moment: what a run folder is made of."""
+"""JSON lines that survive a kill at any moment, and the one rule for reading what a kill left.
 
+A line that a kill cut short is the beginning of one that was never finished: it is left out, since nobody was
+told that it was written. Any other line that is no JSON object was damaged later: that is an error.
+"""
+
+import codecs
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from totalcal.errors import InputError
 from totalcal.whole_files import write_whole
 
 Line = dict[str, Any]
+Record = Mapping[str, Any]
+
+_BEGUN = re.compile(r"[-+.\w\\]{0,6}")  # of a number, of `true`, of an escape
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
@@ -25,12 +35,19 @@ def append_line(path: Path, line: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a file, in order; none where there is no file. A torn line is left out."""
-    if not path.exists():
+def read_lines(path: str | os.PathLike[str]) -> list[Line]:
+    """The whole lines of a file, in order; none where there is no file.
+
+    Raises:
+        InputError: a line is damaged, other than by a kill in the middle of writing it.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError:
         return []
-    lines = path.read_bytes().splitlines()
-    return [line for raw in lines if (line := _decoded(raw)) is not None]
+    numbered = enumerate(raw.split(b"\n"), start=1)
+    found = (_decoded(line, f"{path}, line {number}") for number, line in numbered if line.strip(b" \t\r\0"))
+    return [line for line in found if line is not None]
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -42,9 +59,31 @@ def _encoded(line: Mapping[str, Any]) -> str:
     return json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _decoded(raw: bytes) -> Line | None:
+def _decoded(raw: bytes, where: str) -> Line | None:
     try:
-        line = json.loads(raw)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None
+        text = codecs.getincrementaldecoder("utf-8")().decode(
+            raw
+        )  # a letter cut in two at the end is left out
+        line = json.loads(text)
+    except json.JSONDecodeError as error:
+        if _is_cut_short(text, error):
+            return None
+        raise _damaged(where, f"is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(where, f"cannot be read: {error}") from error
+    if not isinstance(line, dict):
+        raise _damaged(where, f"holds {type(line).__name__}, not a JSON object")
+    return line
+
+
+def _is_cut_short(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether the text is right as far as it goes."""
+    if not text.startswith("{"):
+        return False
+    if error.msg.startswith("Unterminated string"):
+        return not text.rstrip().endswith("}")  # a lost quote mark, more likely
+    return _BEGUN.fullmatch(text[error.pos :]) is not None
+
+
+def _damaged(where: str, what: str) -> InputError:
+    return InputError(f"{where} {what}. The file was damaged after it was written: mend or delete the line.")

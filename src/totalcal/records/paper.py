@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from totalcal.records.aggregate import Summary
-from totalcal.records.scoreboard import describe
+from totalcal.records.labels import describe
 
 SEEDS = 10
 
@@ -21,7 +21,7 @@ OOD_SETS = {
     "cifar10": "svhn",
     "cifar100": "tinyimagenet",
 }
-"""The out-of-domain set of each task in Table 2 (appendix B.3 has CIFAR-10 for SVHN)."""
+"""The out-of-distribution set of each task in Table 2 (appendix B.3 has CIFAR-10 for SVHN)."""
 
 MAJORITY_ERROR = {"imdb": 0.5, "fashion": 0.9, "svhn": 1 - 5099 / 26032, "cifar10": 0.9, "cifar100": 0.99}
 """1 − the share of the largest class of each test set."""

@@ -1,16 +1,32 @@
-"""How far a grid is, read from its run folders alone, whichever engine or machine works on them."""
+"""How far a grid is, what is left of it, and what each model costs: read from its run folders alone.
+
+Whichever engine or machine works on them.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from totalcal.records.folders import RunFolder, State
-from totalcal.records.labels import place
+from totalcal.errors import InputError
+from totalcal.records.folders import RunFolder, State, Timing, unreadable
+from totalcal.records.labels import Column, in_order, place
 from totalcal.records.lines import Line
-from totalcal.records.timing import Timing
+from totalcal.records.table import Cell, Group, Table, printable
+
+if TYPE_CHECKING:
+    from rich.console import Group as RichGroup
+    from rich.text import Text
 
 Kind = tuple[str, str, str]  # task, preset, model
+PLAIN = "softmax"
+_SIGNS = {
+    State.DONE: ("●", "green"),
+    State.DAMAGED: ("!", "red"),
+    State.FAILED: ("✗", "red"),
+    State.STOPPED: ("◌", "yellow"),
+    State.WAITING: ("○", "dim"),
+}
 
 
 class RunProgress(NamedTuple):
@@ -24,6 +40,7 @@ class RunProgress(NamedTuple):
     epochs_done: int
     seconds: float | None
     error: str
+    set_aside: Sequence[str] = ()
 
     @property
     def share(self) -> float:
@@ -76,17 +93,27 @@ def grid_progress(folders: Iterable[RunFolder]) -> GridProgress:
 
 
 def run_progress(folder: RunFolder) -> RunProgress:
-    config, failures = folder.config, folder.failures
-    epochs = config["epochs"]
+    try:
+        config = folder.config
+        kind, seed, epochs = (
+            (config["task"], config["preset"], config["model"]),
+            config["seed"],
+            config["epochs"],
+        )
+    except (InputError, KeyError):
+        why = unreadable(folder.config_file) or "config.json lacks what names a run."
+        return RunProgress(("?", "?", "?"), folder.name, 0, State.DAMAGED, 0, 0, None, why)
+    failures, damage = folder.failures, folder.damage
     return RunProgress(
-        (config["task"], config["preset"], config["model"]),
+        kind,
         folder.name,
-        config["seed"],
+        seed,
         folder.state,
         epochs,
         folder.timing.epochs_done,
         _seconds(folder.timing, epochs),
-        failures[-1]["error"] if failures else "",
+        failures[-1].get("error", "") if failures else " ".join(damage),
+        folder.set_aside,
     )
 
 
@@ -96,3 +123,104 @@ def _seconds(timing: Timing, epochs: int) -> float | None:
         return timing.seconds_in_all
     seconds = timing.seconds_by_epoch
     return median(seconds) * epochs if seconds else None
+
+
+def progress_view(progress: GridProgress) -> "RichGroup":
+    """As people look at it: one row per model, one sign per seed, the time left; colours are not needed."""
+    from rich import box
+    from rich.console import Group as RichGroup
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rows: dict[Kind, list[RunProgress]] = defaultdict(list)
+    for run in progress.runs:
+        rows[run.kind].append(run)
+    table = RichTable("task", "preset", "model", "seeds", box=box.SIMPLE_HEAD, pad_edge=False)
+    for kind, runs in rows.items():
+        table.add_row(*(Text(printable(part)) for part in kind), Text(" ").join(map(_sign, runs)))
+    bad = [run for run in progress.runs if run.state in (State.FAILED, State.DAMAGED)]
+    aside = [run for run in progress.runs if run.set_aside]
+    return RichGroup(
+        table,
+        Text(_summary(progress)),
+        *(
+            Text.assemble((printable(_named(run)), "red"), printable(f" ({run.name}): {run.error}"))
+            for run in bad
+        ),
+        *(Text(printable(f"{run.name}: set aside as {', '.join(run.set_aside)}")) for run in aside),
+    )
+
+
+def _named(run: RunProgress) -> str:
+    return f"{' '.join(run.kind)}, seed {run.seed}"
+
+
+def _sign(run: RunProgress) -> "Text":
+    from rich.text import Text
+
+    return Text(f"{run.share:.0%}", "cyan") if run.state is State.RUNNING else Text(*_SIGNS[run.state])
+
+
+def _summary(progress: GridProgress) -> str:
+    counts = progress.counts
+    parts = [f"{counts[State.DONE]} of {len(progress.runs)} done"]
+    parts += [f"{counts[state]} {state}" for state in State if state is not State.DONE and counts[state]]
+    if progress.is_busy and progress.seconds_left is not None:
+        parts.append(f"about {duration(progress.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A time to plan by.
+
+    >>> duration(42), duration(600), duration(20_000)
+    ('42 s', '10 min', '5.6 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class Cost(NamedTuple):
+    """The median time per epoch; `ratio` is None where the plain net was not run."""
+
+    seconds: float
+    ratio: float | None
+    epochs: int
+
+
+def costs(folders: Iterable[RunFolder]) -> dict[Column, dict[str, Cost]]:
+    """For each task and preset the cost of every model that was trained there with the preset's settings."""
+    seconds: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for folder in folders:
+        if not unreadable(folder.config_file):
+            config = folder.config
+            seconds[config["task"], config["preset"]][config["model"]] += folder.timing.seconds_by_epoch
+    return {column: _relative(models) for column, models in sorted(seconds.items())}
+
+
+def cost_table(found: Mapping[Column, Mapping[str, Cost]]) -> Table:
+    """One row per model, one column per task."""
+    labels = in_order(label for models in found.values() for label in models)
+    rows = [
+        [Cell(label), *(Cell(_shown(models.get(label))) for models in found.values())] for label in labels
+    ]
+    header = ["", *(f"{task} ({preset})" for task, preset in found)]
+    note = f"Seconds per epoch (median over epochs and seeds), and that relative to {PLAIN}."
+    return Table(header, [Group("", rows)], [note])
+
+
+def _relative(models: Mapping[str, list[float]]) -> dict[str, Cost]:
+    typical = {model: median(seconds) for model, seconds in models.items() if seconds}
+    plain = typical.get(PLAIN)
+    return {
+        model: Cost(value, value / plain if plain else None, len(models[model]))
+        for model, value in typical.items()
+    }
+
+
+def _shown(cost: Cost | None) -> str:
+    if cost is None:
+        return ""
+    ratio = "" if cost.ratio is None else f" ({cost.ratio:.2f}×)"
+    return f"{cost.seconds:.3g} s{ratio}"

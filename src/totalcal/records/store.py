@@ -1,25 +1,30 @@
-"""Records on disk: one JSON object a line, appended and never changed.
+"""Records on disk: one JSON object per line, appended and never changed.
 
 A record is flat. It says what ran (task, preset, model, seed, epochs) and what came out, as fractions:
 `{"task": "fashion", "preset": "paper", "model": "etp", "seed": 0, "epochs": 50, "error": 0.079, "auroc": 0.9,
 "auroc/mnist": 0.9, …}`. A score that is not finite is written as null and read as NaN.
 """
 
-import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from totalcal.errors import InputError
-from totalcal.records.lines import append_line
-from totalcal.records.scoreboard import is_score
-
-Record = Mapping[str, Any]
+from totalcal.records.labels import current_name, is_score
+from totalcal.records.lines import Line, Record, append_line, read_lines
 
 REQUIRED = ("task", "preset", "model", "seed", "epochs")
 IDENTITY = ("task", "preset", "model", "seed")
+_KINDS: dict[str, tuple[type, ...]] = {
+    "task": (str,),
+    "preset": (str,),
+    "model": (str,),
+    "seed": (int,),
+    "settings": (dict,),
+    "majority_error": (int, float),
+}
 
 
 def append(path: str | os.PathLike[str], record: Record) -> None:
@@ -34,13 +39,16 @@ def append(path: str | os.PathLike[str], record: Record) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The records of a file in order. A line torn by a killed writer is left out, a bad one is an error."""
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
-    records = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip() and (record := _decode(line, f"{path}, line {number}")):
-            records.append(record)
-    return records
+    """The records of a file in order, models by the names they have now.
+
+    Raises:
+        InputError: there is no such file, or a line of it is damaged.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"there are no records at {path}.")
+    return [
+        _as_read(line, f"{path}, record {number}") for number, line in enumerate(read_lines(path), start=1)
+    ]
 
 
 def latest(records: Iterable[Record], identity: tuple[str, ...] = IDENTITY) -> list[Record]:
@@ -60,16 +68,14 @@ def finite(record: Record) -> dict[str, Any]:
     return {key: value if _is_finite(value) else None for key, value in record.items()}
 
 
-def _decode(line: str, where: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        if not line.rstrip().endswith("}"):
-            return None
-        raise InputError(f"{where} is no JSON: {error}.") from error
-    if not isinstance(record, dict):
-        raise InputError(f"{where} is no record, but {type(record).__name__}: a record is a JSON object.")
-    return {key: math.nan if value is None and is_score(key) else value for key, value in record.items()}
+def _as_read(line: Line, where: str) -> Line:
+    for key, value in line.items():
+        kinds = (int, float, type(None)) if is_score(key) else _KINDS.get(key)
+        if kinds and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise InputError(f"{where} has {value!r} for {key!r}: it was damaged, or is no record of ours.")
+    named = {"model": current_name(line["model"])} if "model" in line else {}
+    scores = {key: math.nan for key, value in line.items() if value is None and is_score(key)}
+    return line | named | scores
 
 
 def _is_finite(value: object) -> bool:

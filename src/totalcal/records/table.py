@@ -1,161 +1,239 @@
-"""Table 2 from records: mean ± standard deviation over seeds, task by task, beside the paper's figures."""
+"""The one table: columns, groups of rows, notes; as text, Markdown, LaTeX, HTML or CSV.
 
-import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+Names come from users and files, so each writer escapes what its format would take for more than text.
+"""
 
-from totalcal.records import paper
-from totalcal.records.aggregate import Summary, aggregate, show
-from totalcal.records.compare import bold
-from totalcal.records.labels import (
-    by_column,
-    column_title,
-    common_settings,
-    in_order,
-    labelled,
-    seeds_in_words,
-)
-from totalcal.records.layout import Entry, Layout, Section
-from totalcal.records.scoreboard import ASPECTS
-from totalcal.records.store import Record
-from totalcal.records.words import in_words
-
-TITLES = {
-    "error": "Test error, %",
-    "ece": "ECE, %, 15 bins",
-    "ece_100": "ECE, %, 100 bins",
-    "nll": "Test NLL",
-    "auroc": "OOD AUROC, %",
-    "auroc_worst": "OOD AUROC, %, worst set",
-}
-"""The paper's four, with the ECE at our bins and at its own, and the worst set of a panel."""
-
-_NOTES = (
-    "Mean ± standard deviation over seeds; * or bold: within three standard deviations of the best.",
-    "Out-of-domain is the positive class; its score is the predictive entropy.",
-)
+import csv
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import Any, ClassVar, NamedTuple, Self
 
 
-class Figure(NamedTuple):
-    """One number of ours, and the paper's where it has one."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is read; on a page also what a click on the column's head sorts by, and a remark beneath."""
 
-    summary: Summary
-    bold: bool
-    paper: paper.Cell | None
-
-
-class ResultColumn(NamedTuple):
-    """What was run on one task with one preset: score → row label → figure."""
-
-    task: str
-    preset: str
-    settings: dict[str, Any]
-    ood: str
-    figures: dict[str, dict[str, Figure]]
-    words: str
+    text: str
+    bold: bool = False
+    sort: float | str | None = None
+    note: str = ""
 
     @property
-    def title(self) -> str:
-        return column_title(self.task, self.preset, self.settings)
+    def key(self) -> float | str:
+        return self.text if self.sort is None else self.sort
 
     @property
-    def has_paper(self) -> bool:
-        return any(figure.paper for figures in self.figures.values() for figure in figures.values())
+    def is_number(self) -> bool:
+        return isinstance(self.key, int | float)
+
+
+NOTHING = Cell("–", sort="")
+Row = Sequence[Cell]
+
+
+class Group(NamedTuple):
+    """Rows under a title of their own; an empty title prints none."""
+
+    title: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column names the rows. `name` is for its file, `folded` for the page."""
+
+    kind: ClassVar[str] = "table"
+    columns: Sequence[str]
+    groups: Sequence[Group]
+    notes: Sequence[str] = ()
+    name: str = ""
+    folded: bool = False
+
+    @classmethod
+    def of_rows(
+        cls, name: str, caption: str, columns: Sequence[str], rows: Sequence[Row], folded: bool = False
+    ) -> Self:
+        """A table of one group, as a page shows it."""
+        return cls(columns, [Group("", rows)], [caption], name, folded)
 
     @property
-    def labels(self) -> list[str]:
-        return in_order(label for figures in self.figures.values() for label in figures)
+    def rows(self) -> Iterator[Row]:
+        return (row for group in self.groups for row in group.rows)
+
+    @property
+    def caption(self) -> str:
+        return " ".join(self.notes)
 
 
-def result_columns(records: Iterable[Record]) -> list[ResultColumn]:
-    """A column for each task and preset."""
-    return [_column(task, preset, runs) for (task, preset), runs in by_column(records).items()]
+def as_text(table: Table, width: int = 1000, colour: bool = False) -> str:
+    """For a terminal; what is bold carries a star, which survives a pipe."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    def text(content: str, style: str = "") -> Text:
+        return Text(printable(content), style)
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, title in enumerate(table.columns):
+        drawn.add_column(text(title), justify="left" if number == 0 else "right", no_wrap=True)
+    for group in table.groups:
+        if group.title:
+            drawn.add_section()
+            drawn.add_row(text(group.title, "dim italic"))
+        for name, *cells in group.rows:
+            starred = (
+                text(cell.text, "bold" * cell.bold).append("  " if not cell.bold else " *") for cell in cells
+            )
+            drawn.add_row(text(name.text), *starred)
+    paper = StringIO()
+    console = Console(file=paper, width=width, force_terminal=colour, no_color=not colour, emoji=False)
+    console.print(drawn)
+    for note in table.notes:
+        console.print(text(note), soft_wrap=True)
+    return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
 
 
-def result_layout(columns: Sequence[ResultColumn]) -> Layout:
-    """The paper's Table 2: a section a score, a row a model."""
-    header = ["", *(title for column in columns for title in _titles(column))]
-    labels = in_order(label for column in columns for label in column.labels)
-    sections = [Section(TITLES[score], _rows(score, labels, columns)) for score in TITLES]
-    words = [f"{column.title}, {_seeds(column)}: {column.words}" for column in columns]
-    return Layout(header, [section for section in sections if section.rows], [*_NOTES, *words])
+def as_markdown(table: Table) -> str:
+    """A pipe table; a group's title is a row of its own."""
+    others = len(table.columns) - 1
+    lines = [_pipes(table.columns), _pipes(["---", *["---:"] * others])]
+    for group in table.groups:
+        if group.title:
+            lines.append(_pipes([f"*{group.title}*", *[""] * others]))
+        for row in group.rows:
+            lines.append(_pipes([f"**{cell.text}**" if cell.bold else cell.text for cell in row]))
+    return "\n".join([*lines, *(f"\n{printable(note)}" for note in table.notes)])
 
 
-def result_lines(columns: Sequence[ResultColumn]) -> list[dict[str, Any]]:
-    """The same figures as flat lines, for other programs."""
-    return [
-        {
-            "task": column.task,
-            "preset": column.preset,
-            "settings": column.settings,
-            "score": score,
-            "model": label,
-            "mean": _finite(figure.summary.mean),
-            "std": _finite(figure.summary.std),
-            "seeds": figure.summary.n,
-            "bold": figure.bold,
-            "paper_mean": figure.paper.summary.mean if figure.paper else None,
-            "paper_std": figure.paper.summary.std if figure.paper else None,
-        }
-        for column in columns
-        for score, figures in column.figures.items()
-        for label, figure in figures.items()
+def as_latex(table: Table) -> str:
+    """A booktabs tabular; the notes are comments."""
+    columns = len(table.columns)
+    lines = [
+        rf"\begin{{tabular}}{{l{'c' * (columns - 1)}}}",
+        r"\toprule",
+        _ampersands(map(_latex, table.columns)),
     ]
+    for group in table.groups:
+        lines.append(r"\midrule")
+        if group.title:
+            lines.append(rf"\multicolumn{{{columns}}}{{c}}{{{_latex(group.title)}}} \\")
+        lines += [_ampersands(map(_latex_cell, row)) for row in group.rows]
+    lines += [r"\bottomrule", r"\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
+    return "\n".join(lines)
 
 
-def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
-    named = labelled(records)
-    models = {label: scores for (label,), scores in aggregate(named, by=("model",)).items()}
-    figures = {}
-    for score in TITLES:
-        summaries = {label: models[label][score] for label in in_order(models) if score in models[label]}
-        best, theirs = bold(score, summaries), paper.results().get((task, score), {})
-        figures[score] = {
-            label: Figure(summary, label in best, theirs.get(label)) for label, summary in summaries.items()
-        }
-    sets = [key.partition("/")[2] for key in records[0] if key.startswith("auroc/")]
-    if len(sets) < 2:
-        del figures["auroc_worst"]
-    words = in_words(models, {name: score for name, score in ASPECTS.items() if figures[score]})
-    return ResultColumn(task, preset, common_settings(records), sets[0] if sets else "", figures, words)
+def as_html(table: Table, label: str = "table") -> str:
+    """A figure that scrolls sideways; a click on a column's head sorts, by the page's script."""
+    numeric = [any(row[column].is_number for row in table.rows) for column in range(len(table.columns))]
+    head = "".join(
+        f'<th scope="col" aria-sort="none"{_NUMBER * is_number}>'
+        f'<button type="button">{escape(title)}</button></th>'
+        for title, is_number in zip(table.columns, numeric, strict=True)
+    )
+    body = "\n".join(
+        _html_group(group, len(table.columns)) + "\n".join(map(_html_row, group.rows))
+        for group in table.groups
+    )
+    caption = escape(table.caption)
+    figure = (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n'
+        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
+    if table.folded:
+        return f"<details>\n<summary>{caption}</summary>\n<figure>\n{figure}\n</figure>\n</details>"
+    return f"<figure>\n{figure}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def _finite(value: float) -> float | None:
-    """JSON knows no NaN, which the standard deviation of one seed is."""
-    return value if math.isfinite(value) else None
+def as_csv(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Flat lines for a spreadsheet, which must not take a name for a formula."""
+    paper = StringIO()
+    writer = csv.DictWriter(paper, lines[0] if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: without_formula(value) for key, value in line.items()} for line in lines)
+    return paper.getvalue().rstrip("\n")
 
 
-def _seeds(column: ResultColumn) -> str:
-    counts = {label: figure.summary.n for label, figure in column.figures["error"].items()}
-    return seeds_in_words(counts)
+WRITERS = {"text": as_text, "markdown": as_markdown, "latex": as_latex, "html": as_html}
 
 
-def _titles(column: ResultColumn) -> list[str]:
-    """Short, as settings may be many: the notes have them."""
-    title = f"{column.task} ({column.preset})"
-    return [title, "the paper's"] if column.has_paper else [title]
+def without_formula(value: Any) -> Any:
+    """A text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers.
+
+    >>> without_formula("=1+1"), without_formula("etp"), without_formula(-0.5)
+    ("'=1+1", 'etp', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _rows(score: str, labels: Sequence[str], columns: Sequence[ResultColumn]) -> list[list[Entry]]:
-    rows = []
-    if score == "auroc" and any(column.ood for column in columns):
-        rows.append([Entry("OOD data"), *(entry for column in columns for entry in _ood_entries(column))])
-    for label in labels:
-        found = [column.figures.get(score, {}).get(label) for column in columns]
-        if any(found):
-            entries = (_entries(score, figure, column) for figure, column in zip(found, columns, strict=True))
-            rows.append([Entry(label), *(entry for pair in entries for entry in pair)])
-    return rows
+def printable(text: str) -> str:
+    r"""Text with every control character spelled out, so that a name can neither colour nor clear a terminal.
+
+    >>> printable("a\x1b[31mb\n")
+    'a\\x1b[31mb\\n'
+    """
+    return "".join(
+        letter.encode("unicode_escape").decode() if unicodedata.category(letter) in _CONTROLS else letter
+        for letter in text
+    )
 
 
-def _ood_entries(column: ResultColumn) -> list[Entry]:
-    theirs = paper.OOD_SETS.get(column.task, "")
-    return [Entry(column.ood), Entry(theirs)] if column.has_paper else [Entry(column.ood)]
+_CONTROLS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # also what turns the direction of writing
+_FORMULA = ("=", "+", "-", "−", "@", "\t", "\r")
+_NUMBER = ' class="number"'
+_MEASUREMENT = re.compile(r"[\d.]+ ± [\d.]+")
+_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "\N{NO-BREAK SPACE}": "~", "±": r"$\pm$", "−": "$-$", "–": "--",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "●": r"$\bullet$", "○": r"$\circ$",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}  # fmt: skip
 
 
-def _entries(score: str, figure: Figure | None, column: ResultColumn) -> list[Entry]:
-    ours = Entry("") if figure is None else Entry(show(score, figure.summary), figure.bold)
-    if not column.has_paper:
-        return [ours]
-    theirs = figure.paper if figure else None
-    return [ours, Entry(show(score, theirs.summary), theirs.bold) if theirs else Entry("")]
+def _pipes(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(printable(cell).replace("|", r"\|") for cell in cells) + " |"
+
+
+def _ampersands(cells: Iterator[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(cell: Cell) -> str:
+    if _MEASUREMENT.fullmatch(cell.text):
+        number = cell.text.replace("±", r"\pm")
+        return rf"$\mathbf{{{number}}}$" if cell.bold else f"${number}$"
+    return rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text))
+
+
+def _html_group(group: Group, columns: int) -> str:
+    return (
+        f'<tr><th scope="rowgroup" colspan="{columns}">{escape(group.title)}</th></tr>\n'
+        if group.title
+        else ""
+    )
+
+
+def _html_row(row: Row) -> str:
+    name, *others = row
+    cells = [_html_cell(name, "th", ' scope="row"'), *(_html_cell(cell, "td") for cell in others)]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_cell(cell: Cell, tag: str, attributes: str = "") -> str:
+    key = "" if cell.sort is None else f' data-key="{escape(_short(cell.sort))}"'
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+    return f"<{tag}{attributes}{key}{_NUMBER * cell.is_number}>{text}{note}</{tag}>"
+
+
+def _short(key: float | str) -> str:
+    return key if isinstance(key, str) else f"{key:.7g}"

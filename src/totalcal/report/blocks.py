@@ -4,41 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from totalcal.records.table import Table
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One entry of a table: what is read, what is sorted by, a remark beneath it."""
-
-    text: str
-    sort: float | str | None = None
-    note: str = ""
-    bold: bool = False
-
-    @property
-    def key(self) -> float | str:
-        return self.text if self.sort is None else self.sort
-
-    @property
-    def is_number(self) -> bool:
-        return isinstance(self.key, int | float)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells; the first cell of a row names it."""
-
-    kind: ClassVar[str] = "table"
-    name: str
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    folded: bool = False
-
-    def is_numeric(self, column: int) -> bool:
-        return any(row[column].is_number for row in self.rows)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,87 @@
-"""Plots to files: inline SVG that follows the page's colours, PDF for a paper; same data, same bytes."""
+"""How things are drawn: colours, plots as inline SVG for the page or PDF for a paper, inputs as pictures.
 
+Same data, same bytes. The colours can be told apart by colour-blind people (Okabe and Ito), and each model's
+line has a style and a marker too.
+"""
+
+import base64
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from totalcal.errors import MissingExtraError
 from totalcal.report.blocks import Plot
-from totalcal.report.palette import INK, ON_THE_PAGE, RULE
+from totalcal.report.boards import Artefacts, Board
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Part = TypeVar("Part")
+
+INK = "#010203"
+RULE = "#a0b0c0"
+
+BLUE, VERMILLION, GREEN = "#0072b2", "#d55e00", "#009e73"
+ORANGE, SKY, PURPLE = "#e69f00", "#56b4e9", "#cc79a7"
+
+ON_THE_PAGE = {
+    INK: "currentColor",
+    RULE: "var(--rule)",
+    BLUE: "var(--blue)",
+    VERMILLION: "var(--vermillion)",
+    GREEN: "var(--green)",
+    ORANGE: "var(--orange)",
+    SKY: "var(--sky)",
+    PURPLE: "var(--purple)",
+}
+"""What the page puts in the place of each, so that a figure follows its dark mode."""
+
+TERMS = {"reducible": BLUE, "irreducible": ORANGE, "data": GREEN}
+IN_DISTRIBUTION, OOD = BLUE, (VERMILLION, PURPLE, ORANGE, SKY, GREEN)
+
+
+class Line(NamedTuple):
+    """How the line of a model looks; three signs, so that no reader depends on one."""
+
+    color: str
+    linestyle: str | tuple[int, tuple[int, ...]]
+    marker: str
+
+
+KNOWN = {
+    "softmax": Line(INK, "-", "o"),
+    "bnn": Line(BLUE, "-", "s"),
+    "edl": Line(GREEN, "-", "^"),
+    "np": Line(SKY, "-", "v"),
+    "enp": Line(PURPLE, "-", "D"),
+    "anp": Line(ORANGE, "-", "P"),
+    "etp": Line(VERMILLION, "-", "*"),
+}
+
+_OTHERS = tuple(
+    Line(color, dashes, marker)
+    for dashes in ((0, (4, 2)), (0, (1, 1)))
+    for color, marker in zip((INK, BLUE, GREEN, PURPLE, ORANGE, SKY), "X<>hdp", strict=True)
+)
+
+
+def line(model: str, models: list[str]) -> Line:
+    """The line of a model among `models`; those we do not know share the dashed ones, in order.
+
+    >>> line("etp", ["etp"]).color == VERMILLION
+    True
+    """
+    if model in KNOWN:
+        return KNOWN[model]
+    return _OTHERS[[name for name in models if name not in KNOWN].index(model) % len(_OTHERS)]
+
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -40,6 +109,68 @@ _ON_SCREEN = {
     "grid.color": RULE,
 }
 _ON_PAPER = {"grid.color": "#dddddd"}
+
+
+def model_plots(
+    board: Board,
+    kind: str,
+    part: Callable[[Artefacts], Part | None],
+    draw: Callable[["Axes", Part], None],
+    words: Callable[[Part], str],
+    size: tuple[float, float] = (3.2, 2.5),
+) -> list[Plot]:
+    """A plot for each model whose artefacts have the part; `words` are for those who cannot see it."""
+    return [
+        Plot(
+            name=f"{board.name}-{model}-{kind}",
+            title=model,
+            alternative=f"{model}: {words(found)}",
+            draw=partial(_swapped, draw, found),
+            size=size,
+        )
+        for model, kept in board.artefacts.items()
+        if (found := part(kept)) is not None
+    ]
+
+
+def _swapped(draw: Callable[["Axes", Part], None], found: Part, axes: "Axes") -> None:
+    draw(axes, found)
+
+
+def first_seeds_in_words(board: Board) -> str:
+    """Which seeds the curves are of: the first of each model."""
+    by_seed: dict[int, list[str]] = {}
+    for model in board.drawn:
+        by_seed.setdefault(board.of(model)[0].seed, []).append(model)
+    some = (
+        ""
+        if len(board.drawn) == len(board.models)
+        else f" Drawn are {len(board.drawn)} of {len(board.models)} rows."
+    )
+    if len(by_seed) == 1:
+        return f"Curves of seed {next(iter(by_seed))}.{some}"
+    shown = "; ".join(f"{seed} of {', '.join(models)}" for seed, models in sorted(by_seed.items()))
+    return f"Curves of each model's first seed: {shown}.{some}"
+
+
+def percent_axis(axes: "Axes") -> None:
+    """Upwards from 0, in percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=None))
+
+
+def legend_above(axes: "Axes", columns: int = 3) -> None:
+    """Above the axes, so that it hides no line."""
+    axes.legend(
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        columnspacing=1,
+        labelspacing=0.3,
+    )
 
 
 def svg(plot: Plot) -> str:
@@ -99,3 +230,21 @@ def _slim(tag: str, used: set[str]) -> str:
     for colour, variable in ON_THE_PAGE.items():
         tag = tag.replace(colour, variable)
     return tag
+
+
+def is_picture(values: np.ndarray) -> bool:
+    """Whether an input can be shown: bytes, height × width × 1 or 3 channels."""
+    return values.dtype == np.uint8 and values.ndim == 3 and values.shape[-1] in (1, 3)
+
+
+def address(picture: np.ndarray) -> str:
+    """A picture, height × width × channels, as a data address."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("pillow", "report", "showing pictures") from error
+    buffer = io.BytesIO()
+    Image.fromarray(picture[..., 0] if picture.shape[-1] == 1 else picture).save(
+        buffer, format="png", optimize=True
+    )
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,22 +1,52 @@
-"""The page: one HTML file that needs nothing else, neither network nor script from elsewhere."""
+"""From a folder of runs to files: the page, which needs nothing else; figures as PDF, tables as LaTeX."""
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from totalcal.errors import MissingExtraError
-from totalcal.report.blocks import Chapter, Plot
-from totalcal.report.drawing import svg
+from totalcal.records.folders import damage_in_words
+from totalcal.records.table import Table, as_html, as_latex
+from totalcal.report.blocks import Chapter, Plot, Plots
+from totalcal.report.boards import boards, slug
+from totalcal.report.drawing import pdf, svg
+from totalcal.report.sections import chapter
+from totalcal.whole_files import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 
-def page(chapters: Sequence[Chapter]) -> str:
+def write_report(runs: Path, output: Path) -> Path:
+    """One self-contained HTML file about all finished runs beneath a folder."""
+    html = page([chapter(board) for board in boards(runs)], damage_in_words(runs))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, html)
+    return output
+
+
+def write_figures(runs: Path, folder: Path) -> Iterator[Path]:
+    """Every figure as PDF and every table as LaTeX, one file after the other."""
+    chapters = [chapter(board) for board in boards(runs)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in chapters:
+        for block in (block for section in part.sections for block in section.blocks):
+            if isinstance(block, Plots):
+                path = folder / f"{part.name}-{slug(block.name)}.pdf"
+                pdf(block.plots, path)
+                yield path
+            elif isinstance(block, Table):
+                path = folder / f"{part.name}-{slug(block.name)}.tex"
+                write_whole(path, as_latex(block) + "\n")
+                yield path
+
+
+def page(chapters: Sequence[Chapter], warnings: Sequence[str] = ()) -> str:
     """The whole report as HTML; every string that comes from a user is escaped."""
     script = _template("sort.js")
     return (
@@ -24,6 +54,7 @@ def page(chapters: Sequence[Chapter]) -> str:
         .get_template("page.html")
         .render(
             chapters=chapters,
+            warnings=warnings,
             style=_template("style.css"),
             script=script,
             script_hash=_content_hash(script),
@@ -44,15 +75,23 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["svg"] = _markup
+    environment.filters["svg"] = _drawn
+    environment.filters["table"] = _tabulated
     return environment
 
 
-def _markup(plot: Plot) -> "Markup":
+def _drawn(plot: Plot) -> "Markup":
     """The plot as markup: matplotlib has escaped the strings inside."""
     from markupsafe import Markup
 
     return Markup(svg(plot))
+
+
+def _tabulated(table: Table, label: str) -> "Markup":
+    """The table as markup: its writer has escaped the strings inside."""
+    from markupsafe import Markup
+
+    return Markup(as_html(table, label))
 
 
 def _template(name: str) -> "Markup":

@@ -3,19 +3,14 @@
 from collections.abc import Callable
 
 from totalcal.report.blocks import Chapter, Section
-from totalcal.report.collect import Board
+from totalcal.report.boards import Board
+from totalcal.report.sections.calibration import reliability_section, selective_section
 from totalcal.report.sections.corruptions import corruptions_section
-from totalcal.report.sections.cost import cost_section
-from totalcal.report.sections.decomposition import decomposition_section
-from totalcal.report.sections.domain import domain_section
-from totalcal.report.sections.examples import examples_section
 from totalcal.report.sections.memory import memory_section
-from totalcal.report.sections.panel import panel_section
+from totalcal.report.sections.ood import domain_section
 from totalcal.report.sections.provenance import provenance_section
-from totalcal.report.sections.reliability import reliability_section
-from totalcal.report.sections.results import results_section
-from totalcal.report.sections.selective import selective_section
-from totalcal.report.sections.verdict import verdict_section
+from totalcal.report.sections.scores import cost_section, panel_section, results_section, verdict_section
+from totalcal.report.sections.uncertainty import decomposition_section, examples_section
 
 SECTIONS: tuple[Callable[[Board], Section | None], ...] = (
     verdict_section,

@@ -1,15 +1,29 @@
-"""Under corruption: error and ECE against severity (Figure 3 of the paper), and the numbers (Table 4)."""
+"""Under corruption: error and ECE against severity, on the page and in a file (Figure 3), and Table 4."""
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from totalcal.errors import MissingExtraError
 from totalcal.records import Summary, bold, describe
-from totalcal.records.corruptions import CorruptionColumn, corruption_columns, corruption_records, shown
+from totalcal.records.corruptions import (
+    CorruptionColumn,
+    corruption_columns,
+    corruption_records,
+    shown,
+    under_corruption,
+)
+from totalcal.records.labels import in_order
 from totalcal.records.paper import corruptions as paper_corruptions
-from totalcal.report.blocks import Cell, Plot, Plots, Section, Table
-from totalcal.report.collect import Board
-from totalcal.report.figures import lines
-from totalcal.report.score_cells import NOTHING, heading
+from totalcal.records.table import NOTHING, Cell, Table
+from totalcal.report.blocks import Plot, Plots, Section
+from totalcal.report.boards import Board
+from totalcal.report.drawing import legend_above, line, percent_axis
+from totalcal.report.sections.scores import heading
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _DRAWN = ("error", "ece")
 _PRINTED = ("error", "ece_100")
@@ -29,15 +43,13 @@ def corruptions_section(board: Board) -> Section | None:
         "corruptions",
         "How does it bear corruption?",
         "A model that knows when its inputs go bad grows less sure as it errs more: its ECE stays low.",
-        [Plots("corruptions", caption, plots), *(_table(column, key) for key in _PRINTED)],
+        [Plots("corruptions", caption, plots), *(_table(board, column, key) for key in _PRINTED)],
     )
 
 
 def _column(board: Board) -> CorruptionColumn | None:
-    if not any(run.folder.corruptions_file.exists() for run in board.runs):
-        return None
-    columns = corruption_columns(corruption_records(board.runs[0].folder.path.parent))
-    return next(column for column in columns if (column.task, column.preset) == (board.task, board.preset))
+    columns = corruption_columns(under_corruption(run.folder for run in board.runs))
+    return columns[0] if columns else None
 
 
 def _plot(board: Board, column: CorruptionColumn, key: str) -> Plot:
@@ -50,7 +62,7 @@ def _plot(board: Board, column: CorruptionColumn, key: str) -> Plot:
         f"{board.name}-corruptions-{key}",
         title,
         f"{title} from the lowest to the highest severity: {words}.",
-        partial(lines.draw_severities, values=curves, score=title),
+        partial(draw_severities, values=curves, score=title),
         size=(4.2, 3.6),
     )
 
@@ -59,7 +71,7 @@ def _curves(board: Board, column: CorruptionColumn, key: str) -> dict[str, dict[
     """Model → severity → mean; the clean test set is severity 0."""
     curves: dict[str, dict[int, float]] = {}
     for severity, summaries in _by_severity(column, key).items():
-        for model, summary in summaries.items():
+        for model, summary in ((model, summaries[model]) for model in board.drawn if model in summaries):
             curves.setdefault(model, _clean(board, model, key))[severity] = summary.mean
     return curves
 
@@ -69,11 +81,11 @@ def _clean(board: Board, model: str, key: str) -> dict[int, float]:
     return {0: scores[key].mean} if key in scores else {}
 
 
-def _table(column: CorruptionColumn, key: str) -> Table:
-    """A row a model, a column a severity."""
+def _table(board: Board, column: CorruptionColumn, key: str) -> Table:
+    """One row per model, one column per severity."""
     found = _by_severity(column, key)
     best = {severity: bold(key, summaries) for severity, summaries in found.items()}
-    models = dict.fromkeys(model for summaries in found.values() for model in summaries)
+    models = [model for model in board.listed if any(model in summaries for summaries in found.values())]
     rows = [
         [
             Cell(model),
@@ -85,7 +97,7 @@ def _table(column: CorruptionColumn, key: str) -> Table:
         for model in models
     ]
     caption = f"{heading(key)} by severity: mean ± three standard deviations over the types of corruption"
-    return Table(f"corruptions-{key}", caption, ["model", *map(str, found)], rows, folded=True)
+    return Table.of_rows(f"corruptions-{key}", caption, ["model", *map(str, found)], rows, folded=True)
 
 
 def _by_severity(column: CorruptionColumn, key: str) -> dict[int, Mapping[str, Summary]]:
@@ -100,4 +112,56 @@ def _cell(task: str, severity: int, key: str, model: str, ours: Summary | None, 
     if ours is None:
         return NOTHING
     theirs = paper_corruptions().get((task, severity, key), {}).get(model)
-    return Cell(shown(ours), ours.mean, f"paper {shown(theirs.summary)}" if theirs else "", best)
+    return Cell(shown(ours), best, ours.mean, f"paper {shown(theirs.summary)}" if theirs else "")
+
+
+def draw_severities(
+    axes: "Axes", values: Mapping[str, Mapping[int, float]], score: str, legend: bool = True
+) -> None:
+    """A score against severity (Figure 3 of the paper); severity 0 is the clean test set."""
+    models = list(values)
+    for model, means in values.items():
+        color, linestyle, marker = line(model, models)
+        axes.plot(
+            *zip(*means.items(), strict=True), color=color, linestyle=linestyle, marker=marker, label=model
+        )
+    axes.set(xlabel="severity of corruption", ylabel=score)
+    axes.set_xticks(sorted({severity for means in values.values() for severity in means}))
+    percent_axis(axes)
+    if legend:
+        legend_above(axes)
+
+
+def draw_severity_figure(root: Path, path: Path) -> Path:
+    """Written in the format that the file's ending names: png, pdf, svg."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "drawing figures") from error
+    columns = corruption_columns(corruption_records(root))
+    figure = Figure(figsize=(8, 3 * len(columns) + 0.6), layout="constrained")
+    grid = figure.subplots(len(columns), len(_DRAWN), squeeze=False)
+    for row, column in zip(grid, columns, strict=True):
+        for axes, score in zip(row, _DRAWN, strict=True):
+            _draw_column(axes, column, score)
+    handles = {str(drawn.get_label()): drawn for axes in grid.flat for drawn in axes.get_lines()}
+    models = in_order(handles)
+    figure.legend(
+        [handles[model] for model in models], models, loc="outside lower center", ncols=5, fontsize=8
+    )
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def _draw_column(axes: "Axes", column: CorruptionColumn, score: str) -> None:
+    """One line per model: the mean over types at each severity."""
+    found = _by_severity(column, score)
+    models = in_order(model for summaries in found.values() for model in summaries)
+    curves = {
+        model: {
+            severity: summaries[model].mean for severity, summaries in found.items() if model in summaries
+        }
+        for model in models
+    }
+    draw_severities(axes, curves, describe(score).title, legend=False)
+    axes.set_title(f"{column.title}, {column.types} types", loc="left", fontsize=9)

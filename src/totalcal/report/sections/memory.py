@@ -1,14 +1,19 @@
 """What the memory holds: cells by class, who reads which cell, which training examples stand behind it."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from totalcal.report.artefacts import Artefacts, Memory
 from totalcal.report.blocks import Block, Gallery, Picture, Plot, Plots, Section
-from totalcal.report.collect import Board
-from totalcal.report.figures import memory as figures
-from totalcal.report.pictures import address, is_picture
+from totalcal.report.boards import Artefacts, Board, Memory
+from totalcal.report.drawing import address, is_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_ROWS = 20  # with a name beside them
 
 
 def memory_section(board: Board) -> Section | None:
@@ -31,19 +36,19 @@ def memory_section(board: Board) -> Section | None:
 
 
 def _blocks(board: Board, model: str, kept: Artefacts, memory: Memory) -> list[Block]:
-    height = 1.0 + 0.17 * min(len(kept.classes), 20)
+    height = 1.0 + 0.17 * min(len(kept.classes), _MOST_ROWS)
     cells = Plot(
         f"{board.name}-{model}-cells",
         f"{model}: content of the cells",
         f"Heat map of {len(memory.cells)} cells. {_strongest(memory, kept.classes)}",
-        partial(figures.draw_cells, cells=memory.cells, classes=kept.classes),
+        partial(draw_cells, cells=memory.cells, classes=kept.classes),
         size=(4.6, height),
     )
     attention = Plot(
         f"{board.name}-{model}-attention",
         f"{model}: who reads which cell",
         f"Heat map of the attention of each class to each cell. {_readers(memory, kept.classes)}",
-        partial(figures.draw_attention, attention=memory.attention, classes=kept.classes),
+        partial(draw_attention, attention=memory.attention, classes=kept.classes),
         size=(4.6, height),
     )
     caption = "What each cell says about each class, and how the training inputs of a class read it."
@@ -88,3 +93,35 @@ def _readers(memory: Memory, classes: tuple[str, ...]) -> str:
         + ", ".join(f"{name} cell {cell}" for name, cell in zip(classes, read, strict=True))
         + "."
     )
+
+
+def draw_cells(axes: "Axes", cells: np.ndarray, classes: Sequence[str]) -> None:
+    """The content of each cell, one row per class; orange speaks for the class, purple against it."""
+    limit = float(np.abs(cells).max()) or 1.0
+    _heat_map(axes, cells.T, classes, "PuOr_r", (-limit, limit), "content")
+
+
+def draw_attention(axes: "Axes", attention: np.ndarray, classes: Sequence[str]) -> None:
+    """How the inputs of each class share their attention over the cells; a row sums to one."""
+    _heat_map(axes, attention, classes, "cividis", (0.0, float(np.nanmax(attention))), "share of attention")
+
+
+def _heat_map(
+    axes: "Axes",
+    values: np.ndarray,
+    classes: Sequence[str],
+    colours: str,
+    limits: tuple[float, float],
+    label: str,
+) -> None:
+    mesh = axes.pcolormesh(
+        values, cmap=colours, vmin=limits[0], vmax=limits[1], edgecolors="face", linewidth=0.3
+    )
+    rows, columns = values.shape
+    axes.grid(visible=False)
+    every_row, every_column = -(-rows // _MOST_ROWS), max(columns // 10, 1)
+    axes.set_xlabel("cell")
+    axes.set_xticks(np.arange(0, columns, every_column) + 0.5, map(str, range(0, columns, every_column)))
+    axes.set_yticks(np.arange(0, rows, every_row) + 0.5, classes[::every_row])
+    axes.invert_yaxis()
+    axes.figure.colorbar(mesh, ax=axes, label=label, fraction=0.05, pad=0.02)

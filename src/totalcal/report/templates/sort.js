@@ -1,7 +1,7 @@
 "use strict";
 // A click on a column's head sorts by it; a second click turns the order round. Numbers sort as numbers.
 const compare = (a, b) => {
-  const [x, y] = [a, b].map((cell) => cell.dataset.key);
+  const [x, y] = [a, b].map((cell) => cell.dataset.key ?? cell.textContent);
   const [p, q] = [x, y].map((key) => (key === "" ? Infinity : Number(key)));
   return Number.isNaN(p) || Number.isNaN(q) ? x.localeCompare(y) : p - q;
 };

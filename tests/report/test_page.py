@@ -10,18 +10,19 @@ import pytest
 
 from totalcal.errors import InputError
 from totalcal.report import write_figures, write_report
-from totalcal.report.collect import boards
-from totalcal.report.commands import commands
-from totalcal.report.score_cells import first_seeds_in_words, seeds_in_words
+from totalcal.report.boards import boards
+from totalcal.report.drawing import first_seeds_in_words
+from totalcal.report.sections.provenance import commands
+from totalcal.report.sections.scores import seeds_in_words
 
 HEADINGS = (
     "The verdict",
     "All scores",
-    "Foreign inputs, set by set",
+    "OOD detection, set by set",
     "Is it right as often as it is sure?",
-    "Does it notice foreign inputs?",
+    "Does it notice OOD inputs?",
     "Where does the uncertainty lie?",
-    "What if it may refuse?",
+    "What if it may abstain?",
     "How does it bear corruption?",
     "What does it cost?",
     "What is it least sure of?",
@@ -53,7 +54,7 @@ def test_a_section_appears_only_when_its_data_exist(make_run: Callable[..., obje
     assert found == [
         "The verdict",
         "All scores",
-        "Foreign inputs, set by set",
+        "OOD detection, set by set",
         "What does it cost?",
         HEADINGS[-1],
     ]

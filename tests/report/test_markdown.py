@@ -3,10 +3,10 @@
 import pytest
 
 from totalcal.errors import InputError, UnknownNameError
+from totalcal.records.gathering import gather
 from totalcal.records.lines import write_lines
-from totalcal.results.blocks import BLOCKS
-from totalcal.results.gathering import gather
-from totalcal.results.pages import fill, filled, pages_beneath, stale_pages
+from totalcal.report.markdown import fill, filled, pages_beneath, stale_pages
+from totalcal.report.markdown_tables import BLOCKS
 
 
 def page_with(folder, request, name="page.md"):

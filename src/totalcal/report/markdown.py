@@ -1,4 +1,4 @@
-"""Pages with blocks that come from records: what stands between the two marks is never typed by hand.
+"""Markdown pages with blocks that come from records: what stands between the marks is never typed by hand.
 
 <!-- results: table records/fashion.jsonl -->
 …
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from totalcal.errors import InputError
-from totalcal.results.blocks import block
+from totalcal.errors import InputError, UnknownNameError
+from totalcal.report.markdown_tables import BLOCKS
 from totalcal.whole_files import write_whole
 
 _END = "<!-- end of results -->"
@@ -49,4 +49,9 @@ def filled(page: Path) -> str:
 
 def _content(page: Path, request: str) -> str:
     name, file, *arguments = request.split()
-    return block(name, page.parent / file, arguments)
+    if name not in BLOCKS:
+        raise UnknownNameError("block of results", name, BLOCKS)
+    records = page.parent / file
+    if not records.exists():
+        raise InputError(f"there are no records at {records}. Do: totalcal results gather RUNS {records}")
+    return BLOCKS[name](records, arguments)

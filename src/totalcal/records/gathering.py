@@ -1,15 +1,14 @@
 """The records of finished runs in one file, small enough to be kept with the pages that show them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from totalcal.errors import InputError
-from totalcal.records.corruptions import corruption_records
-from totalcal.records.folders import RunFolder, finished_records, run_folders
+from totalcal.records.corruptions import under_corruption
+from totalcal.records.folders import RunFolder, finished_records, finished_runs
 from totalcal.records.labels import place
-from totalcal.records.lines import Line, read_lines, write_lines
-from totalcal.records.store import Record
+from totalcal.records.lines import Line, Record, read_lines, write_lines
 
 _CORRUPTION_DIGITS = 6  # of 10,000 images; a line for each run, type and severity must be short
 
@@ -31,9 +30,10 @@ def gather(runs: Path, target: Path) -> Gathered:
         raise InputError(f"records are kept as JSON lines: a name that ends in .jsonl, not {target.name!r}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     records = _merged(target, finished_records(runs), ("config",))
-    hours = [_hours(run) for run in run_folders(runs) if run.is_done]
+    finished = finished_runs(runs)
+    hours = [_hours(run) for run in finished]
     _merged(timing_file(target), hours, ("config",))
-    spoiled = [_rounded(line) for line in _corrupted(runs)]
+    spoiled = [_rounded(line) for line in under_corruption(finished)]
     corrupted = _merged(corruptions_file(target), spoiled, ("config", "corruption", "severity"))
     return Gathered(records, corrupted)
 
@@ -57,8 +57,8 @@ def _merged(target: Path, lines: Sequence[Record], identity: tuple[str, ...]) ->
 
 def _order(line: Record, identity: tuple[str, ...]) -> tuple[Any, ...]:
     """Seed by seed, as the grid runs them; nothing depends on where or when a run took place."""
-    cell = line["task"], line["preset"], line["seed"], place(line["model"])
-    return (*cell, *(line[key] for key in identity))
+    run = line["task"], line["preset"], line["seed"], place(line["model"])
+    return (*run, *(line[key] for key in identity))
 
 
 def _hours(run: RunFolder) -> Line:
@@ -66,10 +66,6 @@ def _hours(run: RunFolder) -> Line:
     named = {key: config[key] for key in ("task", "preset", "model", "seed", "settings")}
     seconds = run.timing.seconds_by_epoch
     return {**named, "config": run.name, "epochs": len(seconds), "seconds": round(sum(seconds), 1)}
-
-
-def _corrupted(runs: Path) -> Iterable[Record]:
-    return corruption_records(runs) if any(runs.glob("*/corruptions.jsonl")) else []
 
 
 def _rounded(line: Record) -> Line:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from totalcal.records.corruptions import corruption_columns, corruption_layout, corruption_lines
-from totalcal.records.layout import as_markdown
+from totalcal.records.corruptions import corruption_columns, corruption_lines, corruption_table
+from totalcal.records.table import as_markdown
 
 
 def _line(model, type, seed, error, severity=1):
@@ -38,14 +38,14 @@ def test_seeds_are_averaged_before_types(columns):
 
 
 def test_three_standard_deviations_are_printed_and_said_to_be_over_types(columns):
-    shown = as_markdown(corruption_layout(columns))
+    shown = as_markdown(corruption_table(columns))
     assert "20.0 ± 42.4" in shown
     assert "over the types of corruption" in shown
     assert "2 types, 100 images, 2 seeds" in shown
 
 
 def test_the_papers_figures_stand_beside_ours(columns):
-    (row,) = [row for row in as_markdown(corruption_layout(columns)).splitlines() if row.startswith("| etp")]
+    (row,) = [row for row in as_markdown(corruption_table(columns)).splitlines() if row.startswith("| etp")]
     assert "**9.5 ± 2.8**" in row
     assert "**3.0 ± 1.0**" in row
 

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from totalcal.records.layout import as_latex, as_markdown, as_text
-from totalcal.records.table import result_columns, result_layout, result_lines
+from totalcal.records.results import result_columns, result_lines, result_table
+from totalcal.records.table import as_latex, as_markdown, as_text
 
 
 def _record(model, seed, task="fashion", settings=None, **scores):
@@ -48,18 +48,18 @@ def test_the_papers_figures_stand_beside_ours_at_its_own_number_of_bins(columns)
 
 
 def test_markdown_marks_the_best(columns):
-    lines = as_markdown(result_layout(columns)).splitlines()
+    lines = as_markdown(result_table(columns)).splitlines()
     assert "| etp | **7.1 ± 0.1** | **7.9 ± 0.2** |" in lines
     assert "| bnn | 9.1 ± 0.1 | **7.9 ± 0.1** |" in lines
 
 
 def test_latex_marks_the_best(columns):
-    lines = as_latex(result_layout(columns)).splitlines()
+    lines = as_latex(result_table(columns)).splitlines()
     assert r"etp & $\mathbf{7.1 \pm 0.1}$ & $\mathbf{7.9 \pm 0.2}$ \\" in lines
 
 
 def test_text_marks_the_best_with_a_star(columns):
-    (row, *_) = [line for line in as_text(result_layout(columns)).splitlines() if line.startswith(" etp")]
+    (row, *_) = [line for line in as_text(result_table(columns)).splitlines() if line.startswith(" etp")]
     assert row.split() == ["etp", "7.1", "±", "0.1", "*", "7.9", "±", "0.2", "*"]
 
 
@@ -79,11 +79,11 @@ def test_one_seed_has_no_standard_deviation_and_is_still_json():
     assert json.loads(json.dumps(lines, allow_nan=False))[0]["std"] is None
 
 
-def test_a_task_without_strangers_is_judged_on_what_it_has():
+def test_a_task_without_ood_sets_is_judged_on_what_it_has():
     record = {key: value for key, value in _record("etp", 0, task="iris").items() if "auroc" not in key}
     (column,) = result_columns([record])
     assert "etp is not beaten on any of model fit (nll), class overlap (ece)." in column.words
-    assert "OOD" not in as_markdown(result_layout([column]))
+    assert "OOD" not in as_markdown(result_table([column]))
 
 
 def test_the_worst_of_a_panel_is_shown_where_there_is_a_panel():

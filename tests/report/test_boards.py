@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from totalcal.report.artefacts import load
+from totalcal.report.boards import load
 
 
 def saved(folder: Path, arrays: dict) -> Path:
@@ -18,7 +18,7 @@ def test_every_part_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> N
     kept = load(saved(tmp_path, arrays))
     assert kept.classes == ("zero", "one", "two", "three")
     np.testing.assert_array_equal(kept.reliability.counts, arrays["reliability/counts"])
-    assert list(kept.entropies.foreign) == ["letters", "noise"]
+    assert list(kept.entropies.ood) == ["letters", "noise"]
     np.testing.assert_array_equal(kept.rocs["noise"].true_positive, arrays["roc/noise/true_positive"])
     assert list(kept.decomposition) == ["right", "wrong", "letters", "noise"]
     assert kept.memory.cells.shape == (20, 4)

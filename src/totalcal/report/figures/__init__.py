@@ -1,1 +1,0 @@
-"""One kind of figure a file; each takes axes and data, and draws."""

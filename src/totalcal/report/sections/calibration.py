@@ -1,0 +1,109 @@
+"""Whether confidence can be trusted: reliability diagrams, and the error when a model may abstain."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from totalcal.report.blocks import Plot, Plots, Section
+from totalcal.report.boards import Board, Reliability, RiskCoverage
+from totalcal.report.drawing import (
+    BLUE,
+    INK,
+    RULE,
+    VERMILLION,
+    first_seeds_in_words,
+    legend_above,
+    line,
+    model_plots,
+    percent_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SURE = 0.8
+
+
+def reliability_section(board: Board) -> Section | None:
+    """Accuracy against confidence, one diagram per model."""
+    plots = model_plots(board, "reliability", lambda kept: kept.reliability, draw_reliability, _in_words)
+    if not plots:
+        return None
+    caption = (
+        "Blue: accuracy in each bin of confidence, larger where inputs are many. "
+        "Dashes: perfect calibration. Red: the gap. Grey: the share of the test inputs in the bin. "
+        f"{first_seeds_in_words(board)}"
+    )
+    return Section(
+        "reliability",
+        "Is it right as often as it is sure?",
+        "Beneath the dashes a model is overconfident, above them underconfident.",
+        [Plots("reliability", caption, plots)],
+    )
+
+
+def draw_reliability(axes: "Axes", curve: Reliability) -> None:
+    """Accuracy against confidence, the gap shaded, the share of the inputs in each bin beneath."""
+    filled = curve.counts > 0
+    confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
+    shares = curve.counts / curve.counts.sum()
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
+    sizes = 6 + 90 * np.sqrt(shares[filled])  # few inputs, little weight for the eye
+    axes.vlines(confidence, accuracy, confidence, color=VERMILLION, linewidth=2.5, alpha=0.45)
+    axes.plot(confidence, accuracy, color=BLUE, linewidth=0.8, alpha=0.5)
+    axes.scatter(confidence, accuracy, sizes, color=BLUE, linewidths=0, zorder=3, clip_on=False)
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
+    below = axes.twinx()
+    below.bar(curve.edges[:-1], shares, np.diff(curve.edges), align="edge", color=RULE, alpha=0.7)
+    below.set(ylim=(0, 3.2), yticks=[0, 1], yticklabels=["0", "all"])
+    below.grid(visible=False)
+    axes.set_zorder(below.get_zorder() + 1)
+    axes.patch.set_visible(False)
+
+
+def _in_words(curve: Reliability) -> str:
+    filled = curve.counts > 0
+    weights = curve.counts[filled] / curve.counts.sum()
+    sure, right = (float(weights @ values[filled]) for values in (curve.confidence, curve.accuracy))
+    return f"mean confidence {sure:.1%}, accuracy {right:.1%}."
+
+
+def selective_section(board: Board) -> Section | None:
+    """Risk against coverage, all models in one plot."""
+    curves = {
+        model: kept.risk_coverage for model, kept in board.artefacts.items() if kept.risk_coverage is not None
+    }
+    if not curves:
+        return None
+    words = "; ".join(
+        f"{model} {float(np.interp(_SURE, curve.coverage, curve.risk)):.1%}"
+        for model, curve in curves.items()
+    )
+    plot = Plot(
+        f"{board.name}-risk",
+        "Risk and coverage",
+        f"Error on the {_SURE:.0%} of the inputs that a model is surest of: {words}.",
+        partial(draw_risk_coverage, curves=curves),
+        size=(4.8, 3.8),
+    )
+    return Section(
+        "selective",
+        "What if it may abstain?",
+        "A model passes on the inputs it is least sure of: how often is it wrong on the rest?",
+        [Plots("risk", first_seeds_in_words(board), [plot])],
+    )
+
+
+def draw_risk_coverage(axes: "Axes", curves: Mapping[str, RiskCoverage]) -> None:
+    """The error among the inputs that a model is surest of."""
+    models = list(curves)
+    for model, curve in curves.items():
+        color, linestyle, _ = line(model, models)
+        axes.plot(curve.coverage, curve.risk, color=color, linestyle=linestyle, label=model)
+    axes.set(
+        xlim=(0, 1), xlabel="coverage: share of the inputs answered, surest first", ylabel="error among them"
+    )
+    percent_axis(axes)
+    legend_above(axes)
