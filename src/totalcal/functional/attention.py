@@ -2,7 +2,10 @@
 
 import math
 
+import torch
 from torch import Tensor
+
+_LENGTH_GUARD = 1e-12  # a query of zeros has no direction
 
 
 def attention_weights(queries: Tensor, keys: Tensor) -> Tensor:
@@ -32,3 +35,31 @@ def multi_head_weights(queries: Tensor, keys: Tensor) -> Tensor:
 def read(weights: Tensor, values: Tensor) -> Tensor:
     """a(v; Z) = Σ_r φ_r z_r, section 7; batch × width."""
     return weights @ values
+
+
+def read_along(
+    queries: Tensor, cells: Tensor, key_weight: Tensor, deviation: float, along: Tensor, across: Tensor
+) -> Tensor:
+    """a(v; Z) for Z = M + κ ε and keys k_r = A z_r + b, from one normal number per cell and one per column.
+
+    The scores know ε_r only by its length along u = Aᵀv / √K: k_rᵀ v / √K = uᵀ m_r + κ ‖u‖ e_r + a constant,
+    with e_r = ε_rᵀ u / ‖u‖ ~ N(0, 1), independent of what of ε_r is orthogonal to u. So with φ the softmax of
+    those scores, and with η ~ N(0, I),
+
+        a = Σ_r φ_r m_r + κ (Σ_r φ_r e_r) u/‖u‖ + κ √(Σ_r φ_r²) (I − u uᵀ/‖u‖²) η
+
+    has, given v, exactly the distribution that R · K normal numbers give it. Its mean, by Stein's lemma, is
+    Σ_r E[φ_r] m_r + κ² (1 − E[Σ_r φ_r²]) u: noise in the cells moves the readout towards the query.
+
+    `queries` is [..., batch, width]; `along` (e) is [..., cells], `across` (η) [..., width], shared by rows.
+    """
+    direction = queries @ key_weight / math.sqrt(queries.shape[-1])  # u, [..., batch, width]
+    length = direction.norm(dim=-1, keepdim=True)
+    unit = direction / length.clamp_min(_LENGTH_GUARD)
+    along, across = along.unsqueeze(-2), across.unsqueeze(-2)  # shared by rows
+    weights = torch.addcmul(direction @ cells.T, length, along, value=deviation).softmax(-1)
+    toward = (weights * along).sum(-1, keepdim=True)
+    spread = torch.linalg.vector_norm(weights, dim=-1, keepdim=True)
+    sideways = across - (across * unit).sum(-1, keepdim=True) * unit
+    readout: Tensor = weights @ cells + deviation * (toward * unit + spread * sideways)
+    return readout
