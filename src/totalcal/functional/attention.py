@@ -54,12 +54,11 @@ def read_along(
     `queries` is [..., batch, width]; `along` (e) is [..., cells], `across` (η) [..., width], shared by rows.
     """
     direction = queries @ key_weight / math.sqrt(queries.shape[-1])  # u, [..., batch, width]
-    length = direction.norm(dim=-1, keepdim=True)
+    length = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     unit = direction / length.clamp_min(_LENGTH_GUARD)
-    along, across = along.unsqueeze(-2), across.unsqueeze(-2)  # shared by rows
-    weights = torch.addcmul(direction @ cells.T, length, along, value=deviation).softmax(-1)
-    toward = (weights * along).sum(-1, keepdim=True)
-    spread = torch.linalg.vector_norm(weights, dim=-1, keepdim=True)
-    sideways = across - (across * unit).sum(-1, keepdim=True) * unit
-    readout: Tensor = weights @ cells + deviation * (toward * unit + spread * sideways)
+    noise = deviation * along.unsqueeze(-2)  # [..., 1, cells]: shared by rows
+    weights = torch.addcmul(direction @ cells.T, length, noise).softmax(-1)
+    spread = deviation * torch.linalg.vector_norm(weights, dim=-1, keepdim=True)
+    along_unit = weights @ noise.mT - spread * (unit @ across.unsqueeze(-1))
+    readout: Tensor = weights @ cells + along_unit * unit + spread * across.unsqueeze(-2)
     return readout
