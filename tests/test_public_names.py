@@ -37,6 +37,7 @@ PUBLIC = {
     "fit",
     "load",
     "np",
+    "remember",
     "save",
     "softmax",
     "train",

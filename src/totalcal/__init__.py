@@ -24,6 +24,7 @@ _NAMES = {
     "totalcal.files.saved": ("SavedModel", "load", "save"),
     "totalcal.models": ("MODELS", "anp", "bnn", "edl", "enp", "etp", "np", "softmax"),
     "totalcal.process": ("TuringProcess",),
+    "totalcal.remembering": ("remember",),
     "totalcal.rejection": ("Gate",),
     "totalcal.rivals": ("RIVALS",),
     "totalcal.scores": ("Verdict", "evaluate"),
@@ -78,6 +79,7 @@ __all__ = [
     "fit",
     "load",
     "np",
+    "remember",
     "save",
     "softmax",
     "train",
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
     from totalcal.models import MODELS, anp, bnn, edl, enp, etp, np, softmax
     from totalcal.process import TuringProcess
     from totalcal.rejection import Gate
+    from totalcal.remembering import remember
     from totalcal.rivals import RIVALS
     from totalcal.scores import Verdict, evaluate
     from totalcal.training.fit import fit

@@ -24,6 +24,10 @@ class ContextError(InputError):
     """A model was given a context it cannot use, or none where it needs one."""
 
 
+class DomainError(InputError):
+    """How familiar an input is was asked of a predictor without a domain memory."""
+
+
 class UnknownNameError(TotalcalError, KeyError):
     """A name stands in no registry; the message suggests the nearest one."""
 

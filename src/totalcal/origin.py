@@ -85,10 +85,16 @@ def _structure(module: nn.Module) -> Structure:
             path,
             type(layer).__qualname__,
             _shapes(layer),
-            len(layer._forward_hooks) + len(layer._forward_pre_hooks),
+            sum(map(_does_something, (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()))),
         )
         for path, layer in module.named_modules(remove_duplicate=False)
+        if path.split(".")[0] != "domain"  # filled after a model is made, and kept in files by itself
     )
+
+
+def _does_something(hook: object) -> bool:
+    """Whether a hook may change what a layer does: those that a domain memory reads by only look."""
+    return not getattr(hook, "only_looks", False)
 
 
 def _shapes(layer: nn.Module) -> tuple[tuple[int, ...], ...]:

@@ -1,15 +1,20 @@
 """The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from totalcal.checks import check_embedding, check_inputs, check_labels
 from totalcal.errors import ContextError, InputError
+from totalcal.functional.decomposition import categorical_entropy
 from totalcal.functional.joint import log_joint
+from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_keys
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
-from totalcal.parts.repeating import repeated
+from totalcal.parts.repeating import repeated_and_mean
 from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling, stochastic_layers
+from totalcal.parts.taps import Collector, Tap, tap
 from totalcal.parts.weights import weight_kl
 from totalcal.types import (
     DETERMINISTIC,
@@ -35,13 +40,26 @@ class TuringProcess(nn.Module):
     """
 
     def __init__(
-        self, backbone: nn.Module, latent: Latent, head: Head, num_classes: int, weights: LossWeights
+        self,
+        backbone: nn.Module,
+        latent: Latent,
+        head: Head,
+        num_classes: int,
+        weights: LossWeights,
+        domain: Domain | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 2:
             raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
         self.backbone, self.latent, self.head = backbone, latent, head
         self.num_classes, self.weights = num_classes, weights
+        self.domain: Domain
+        self.settle_in(NoDomain() if domain is None else domain)
+
+    def settle_in(self, domain: Domain) -> None:
+        """Fill the slot for the domain; the layers that it reads are tapped, no others."""
+        tap(self.backbone, domain.taps)
+        self.domain = domain
 
     @property
     def context_use(self) -> ContextUse:
@@ -85,8 +103,11 @@ class TuringProcess(nn.Module):
 
         Returns how far each cell travelled, block by block, in all.
         """
-        blocks = zip(inputs.split(block), labels.split(block), strict=True)
+        blocks = list(zip(inputs.split(block), labels.split(block), strict=True))
         moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in blocks]
+        self.domain.absorb(
+            Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in blocks if len(y)
+        )
         return Movement(torch.stack(moves).sum(0) if moves else torch.zeros(0))
 
     def loss_terms(
@@ -131,8 +152,8 @@ class TuringProcess(nn.Module):
 
         What is deterministic runs once, however many draws there are.
         """
-        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.ROWS, generator))
-        return Predictive(belief, self._sampling(draws))
+        noise = _noise_for(draws, Sharing.ROWS, generator)
+        return self._predicted(inputs, draws, context, noise, self._sampling(draws))
 
     @torch.no_grad()
     def predict_shared(
@@ -143,8 +164,8 @@ class TuringProcess(nn.Module):
         Costs more: the layers with a law over their weights run with weights of their own for each draw.
         """
         generator = torch.Generator(inputs.device).manual_seed(seed)
-        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator))
-        return Predictive(belief, self._sampling(draws, seed))
+        noise = _noise_for(draws, Sharing.SHARED, generator)
+        return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
 
     @torch.no_grad()
     def log_joint(
@@ -157,7 +178,8 @@ class TuringProcess(nn.Module):
     ) -> Tensor:
         """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw."""
         check_labels(labels, len(inputs), self.num_classes)
-        belief = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator))
+        self._check_context(context)
+        belief, _ = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator), ())
         rows = torch.arange(len(labels), device=labels.device)
         return log_joint(belief.log_mean[:, rows, labels])
 
@@ -170,18 +192,46 @@ class TuringProcess(nn.Module):
         is_random = bool(stochastic_layers(self.backbone)) or self.latent.width > 0
         return Sampling(draws, seed, shared=seed is not None) if draws and is_random else DETERMINISTIC
 
-    def _beliefs(self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise) -> Belief:
-        """A belief for each draw and row; the context passes the backbone together with the inputs."""
+    @torch.no_grad()
+    def observe(self, inputs: Tensor, taps: Sequence[Tap]) -> Observation:
+        """The features of tapped layers and the entropy, at mean weights and mean latents, without a context.
+
+        So it is a function of each row alone: neither draws nor the rows beside it move it.
+        """
         check_inputs(inputs)
+        _, observation = self._beliefs(inputs, 0, None, Noise(sharing=Sharing.MEAN), taps)
+        assert observation is not None
+        return observation
+
+    def _predicted(
+        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise, sampling: Sampling
+    ) -> Predictive:
         self._check_context(context)
+        belief, observation = self._beliefs(inputs, draws, context, noise, self.domain.taps)
+        familiarity = self.domain.read(observation)
+        return Predictive(self.domain.faded(belief, familiarity), sampling, familiarity)
+
+    def _beliefs(
+        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise, taps: Sequence[Tap]
+    ) -> tuple[Belief, Observation | None]:
+        """A belief for each draw and row, and what the taps saw; the context passes with the inputs."""
+        check_inputs(inputs)
         rows = inputs if context is None else torch.cat([context.inputs, inputs])
-        embedding = repeated(self.backbone, rows, max(draws, 1), noise)
+        length = 0 if context is None else len(context.labels)
+        collector = Collector(taps, rows, skipped=length)
+        embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
         check_embedding(embedding[0], len(rows), self.num_classes)
         if context is not None:
-            length = len(context.labels)
             context = Batch(embedding[:, :length], context.labels)
             embedding = embedding[:, length:]
-        readout = self.latent.draw(embedding, context, max(draws, 1), noise)
+        belief = self._belief(embedding, context, max(draws, 1), noise)
+        if mean is None:
+            return belief, None
+        at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
+        return belief, Observation(collector.features, categorical_entropy(at_means.mean[0]))
+
+    def _belief(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Belief:
+        readout = self.latent.draw(embedding, context, draws, noise)
         count = max(len(embedding), len(readout))
         return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
 

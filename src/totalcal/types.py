@@ -1,5 +1,6 @@
 """What passes between rooms: batches, beliefs over π, the terms of the loss, predictions."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from totalcal.errors import DomainError
 from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
 
@@ -20,6 +22,8 @@ __all__ = [
     "ContextUse",
     "Decomposition",
     "Dirichlet",
+    "Faded",
+    "Familiarity",
     "LossTerms",
     "LossWeights",
     "Movement",
@@ -146,6 +150,65 @@ class Dirichlet:
         return cls(torch.cat([part.log_concentration for part in parts], dim=-2))
 
 
+@dataclass(frozen=True)
+class Faded:
+    """A mixture: the model's `own` belief with weight g, Dir(1) with 1 − g ("it knows nothing of this").
+
+    `weight` is g, [batch]. All members are exact for any belief. The variance of the mixture is
+    g u + (1 − g) u₁ + g (1 − g) (m − 1/K)² with u₁ that of Dir(1): what fades goes to the irreducible term.
+    """
+
+    own: Belief
+    weight: Tensor
+
+    @cached_property
+    def mean(self) -> Tensor:
+        mean, g = self.own.mean, self._by_class
+        return g * mean + (1 - g) / mean.shape[-1]
+
+    @property
+    def log_mean(self) -> Tensor:
+        own, g = self.own.log_mean, self._by_class
+        return torch.logaddexp(g.log() + own, (-g).log1p() - math.log(own.shape[-1]))
+
+    @property
+    def variance(self) -> Tensor:
+        mean, g = self.own.mean, self._by_class
+        classes = mean.shape[-1]
+        uniform = (1 - 1 / classes) / (classes * (classes + 1))
+        return g * self.own.variance + (1 - g) * uniform + g * (1 - g) * (mean - 1 / classes).square()
+
+    @property
+    def concentration(self) -> Tensor:
+        """The expected α₀: K counts where Dir(1) speaks."""
+        return self.weight * self.own.concentration + (1 - self.weight) * self.own.mean.shape[-1]
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        return self.weight * self.own.expected_nll(labels) + (1 - self.weight) * _harmonic(self._classes - 1)
+
+    def expected_entropy(self) -> Tensor:
+        unknown = _harmonic(self._classes) - 1
+        return self.weight * self.own.expected_entropy() + (1 - self.weight) * unknown
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        own = type(parts[0].own).joined([part.own for part in parts])
+        return cls(own, torch.cat([part.weight for part in parts]))
+
+    @property
+    def _by_class(self) -> Tensor:
+        return self.weight.double().unsqueeze(-1)
+
+    @property
+    def _classes(self) -> int:
+        return self.own.mean.shape[-1]
+
+
+def _harmonic(count: int) -> float:
+    """1 + 1/2 + … + 1/count = ψ(count + 1) − ψ(1)."""
+    return math.fsum(1 / k for k in range(1, count + 1))
+
+
 class LossWeights(NamedTuple):
     """What each KL of the free energy counts; the paper's bound has all of them at 1.
 
@@ -219,15 +282,29 @@ class Sampling:
 DETERMINISTIC = Sampling(draws=0)
 
 
+class Familiarity(NamedTuple):
+    """How familiar inputs are, one number each.
+
+    Attributes:
+        p_value: A conformal p-value in (0, 1], of which a promise can be made.
+        statistic: T, which the p-value is the rank of; it goes on growing where the p-value has ended.
+    """
+
+    p_value: Tensor
+    statistic: Tensor
+
+
 @dataclass(frozen=True)
 class Predictive:
     """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
 
-    `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known.
+    `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
+    `domain` says how familiar the inputs are, where the predictor has a domain memory.
     """
 
     belief: Belief
     sampling: Sampling | None = None
+    domain: Familiarity | None = None
 
     @property
     def draws(self) -> int:
@@ -259,6 +336,32 @@ class Predictive:
         return (self.mutual_information - self.mutual_information_of_model).clamp_min(0)
 
     @property
+    def familiarity(self) -> Tensor:
+        """A conformal p-value in (0, 1] for each input: how many held-out rows are at least as strange.
+
+        Raises:
+            DomainError: If the predictor has no domain memory.
+        """
+        return self._known_domain().p_value
+
+    @property
+    def unfamiliarity(self) -> Tensor:
+        """T(x) ≥ 0, of which the familiarity is the rank: what tells inputs of another domain apart.
+
+        Raises:
+            DomainError: If the predictor has no domain memory.
+        """
+        return self._known_domain().statistic
+
+    def _known_domain(self) -> Familiarity:
+        if self.domain is None:
+            raise DomainError(
+                "this predictor has no memory of its domain, so it cannot say how familiar an input is. "
+                "Give it one: totalcal.remember(model, train, held_out)."
+            )
+        return self.domain
+
+    @property
     def concentration(self) -> Tensor:
         """The mean over draws of α₀; ∞ where π is a point mass."""
         return self.belief.concentration.mean(0)
@@ -272,7 +375,9 @@ class Predictive:
         """Predictions of several batches as one, in order."""
         belief = type(parts[0].belief).joined([part.belief for part in parts])
         ways = {part.sampling for part in parts}
-        return cls(belief, ways.pop() if len(ways) == 1 else None)
+        known = [part.domain for part in parts if part.domain is not None]
+        domain = Familiarity(*map(torch.cat, zip(*known, strict=True))) if len(known) == len(parts) else None
+        return cls(belief, ways.pop() if len(ways) == 1 else None, domain)
 
 
 @runtime_checkable

@@ -7,7 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from totalcal.functional.tails import conformal_p_value, fisher, log_tail_probability
+from totalcal.functional.tails import Tails, conformal_p_value, fisher
+
+
+def log_tail_probability(scores: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    return Tails.fitted(reference[:, None]).log_p(scores[:, None])[:, 0]
+
 
 LEVELS = np.array([0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.9])
 
@@ -85,6 +90,15 @@ def test_few_reference_scores_are_enough(rows: int) -> None:
     found = log_tail_probability(torch.tensor([-1.0, 0.5, 99.0]), torch.linspace(0, 1, rows))
     assert found.isfinite().all()
     assert (found <= 0).all()
+
+
+def test_each_statistic_has_a_tail_of_its_own() -> None:
+    reference = torch.rand(50, 3, dtype=torch.float64) * torch.tensor([1.0, 10.0, 0.0])
+    scores = torch.rand(7, 3, dtype=torch.float64) * 20
+    together = Tails.fitted(reference).log_p(scores)
+    for j in range(3):
+        alone = Tails.fitted(reference[:, j : j + 1]).log_p(scores[:, j : j + 1])
+        torch.testing.assert_close(together[:, j : j + 1], alone)
 
 
 def test_twice_fisher_s_statistic_has_the_chi_squared_distribution_scipy_combines_by() -> None:

@@ -44,9 +44,8 @@ def moments(counts: Tensor, sums: Tensor, scatter: Tensor) -> Moments:
 def precision(covariance: Tensor, ridge: float = RIDGE) -> Tensor:
     """(Σ + ridge · tr(Σ)/d · I)⁻¹: invertible however few rows the covariance is of.
 
-    >>> precision(torch.eye(2), ridge=1.0)
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.5000]])
+    >>> precision(torch.eye(2), ridge=1.0).diagonal()
+    tensor([0.5000, 0.5000])
     """
     level = covariance.diagonal().mean().clamp_min(torch.finfo(covariance.dtype).tiny)
     eye = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
@@ -136,7 +135,7 @@ def pooled_map(maps: Tensor) -> Tensor:
 
 
 def mean_by_row(values: Tensor, rows: Tensor, count: int) -> Tensor:
-    """The mean over the tokens of each row: `rows` [tokens] says whose token it is; [tokens, …] to [count, …].
+    """The mean over each row's tokens, [count, …]; `rows` [tokens] says whose each of `values` is.
 
     >>> mean_by_row(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
     tensor([2., 5.])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
+from totalcal.parts.taps import Collector, collecting
 from totalcal.parts.weights import MeanFieldLinear
 
 
@@ -24,6 +25,22 @@ def repeated(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> T
         if drawn is not None:
             return drawn
         return _by_vmap(lambda: backbone(inputs), draws, noise.generator)
+
+
+def repeated_and_mean(
+    backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise, collector: Collector
+) -> tuple[Tensor, Tensor | None]:
+    """`repeated`, and the same at mean weights, 1 × rows × outputs, for the collector to look at.
+
+    None if there is nothing to collect.
+    """
+    if not collector.taps:
+        return repeated(backbone, inputs, draws, noise), None
+    with collecting(collector):
+        mean = repeated(backbone, inputs, 1, Noise(sharing=Sharing.MEAN))
+    if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
+        return mean, mean
+    return repeated(backbone, inputs, draws, noise), mean
 
 
 def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | None:

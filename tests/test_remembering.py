@@ -1,0 +1,252 @@
+"""`remember`: every model, any net, in one pass; through copies and state dicts; and what it notices."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from totalcal import MODELS, remember, softmax, train, wrap
+from totalcal.backbones import lstm, mlp, resnet18, small_convnet
+from totalcal.errors import DomainError, InputError, UnknownNameError
+from totalcal.parts.domain import DomainMemory, NoDomain
+from totalcal.process import TuringProcess
+from totalcal.types import Faded
+
+CLASSES, COLUMNS = 3, 4
+
+
+def rows_of(seed: int, count: int, shift: float = 0.0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (count,), generator=generator)
+    rows = 2 * torch.eye(CLASSES, COLUMNS)[labels] + 0.7 * torch.randn(count, COLUMNS, generator=generator)
+    return rows + shift, labels
+
+
+def trained(name: str = "softmax", **arguments: object) -> TuringProcess:
+    torch.manual_seed(0)
+    model = MODELS[name](mlp(COLUMNS, CLASSES, hidden=(16,)), num_classes=CLASSES, **arguments)
+    train(
+        model,
+        *rows_of(0, 300),
+        epochs=20,
+        learning_rate=0.01,
+        batch_size=64,
+        generator=torch.Generator().manual_seed(1),
+    )
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def model() -> TuringProcess:
+    made = trained()
+    remember(made, rows_of(0, 300), rows_of(1, 300))
+    return made
+
+
+def test_it_says_what_it_took(model: TuringProcess) -> None:
+    assert isinstance(model.domain, DomainMemory)
+    assert [tap.name for tap in model.domain.taps] == ["inputs", "relu1"]
+    assert "relu1 (vector, 16)" in str(model.domain)
+
+
+def test_another_domain_is_noticed_where_entropy_is_blind(model: TuringProcess) -> None:
+    inside = model.predict(rows_of(2, 400)[0])
+    outside = model.predict(20 * rows_of(3, 400)[0] + 30)
+    truth = np.repeat([0, 1], 400)
+    auroc = {
+        name: roc_auc_score(truth, torch.cat([getattr(inside, name), getattr(outside, name)]))
+        for name in ("entropy", "unfamiliarity")
+    }
+    assert auroc["unfamiliarity"] > 0.999
+    assert auroc["entropy"] < 0.5
+    assert (inside.familiarity <= 0.05).float().mean() < 0.08
+    assert inside.familiarity.min() >= 1 / 151
+    assert inside.familiarity.max() <= 1
+
+
+def test_a_memory_changes_no_prediction(model: TuringProcess) -> None:
+    bare = copy.deepcopy(model)
+    bare.settle_in(NoDomain())
+    for name in ("bnn", "etp"):
+        drawn, twin = trained(name), trained(name)
+        remember(drawn, rows_of(0, 300), rows_of(1, 100))
+        rows = rows_of(2, 50)[0]
+        with_it, without = (
+            m.predict(rows, generator=torch.Generator().manual_seed(0)) for m in (drawn, twin)
+        )
+        assert torch.equal(with_it.belief.mean, without.belief.mean)
+        assert torch.equal(drawn.predict_shared(rows).belief.mean, twin.predict_shared(rows).belief.mean)
+    with pytest.raises(DomainError):
+        _ = bare.predict(rows_of(2, 5)[0]).familiarity
+
+
+@pytest.mark.parametrize("name", ["bnn", "etp", "enp"])
+def test_familiarity_is_a_function_of_the_row_alone(name: str) -> None:
+    drawn = trained(name)
+    remember(drawn, rows_of(0, 300), rows_of(1, 100))
+    rows = rows_of(2, 60, shift=0.5)[0]
+    whole = drawn.predict(rows).unfamiliarity
+    torch.testing.assert_close(drawn.predict(rows, draws=3).unfamiliarity, whole)
+    torch.testing.assert_close(drawn.predict_shared(rows, draws=1, seed=9).unfamiliarity, whole)
+    torch.testing.assert_close(drawn.predict(rows, draws=0).unfamiliarity, whole)
+    parts = torch.cat([drawn.predict(part).unfamiliarity for part in rows.split(7)])
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-4)
+
+
+def test_a_context_changes_nothing_of_the_familiarity() -> None:
+    from totalcal import Batch
+
+    needing = trained("anp")
+    remember(needing, rows_of(0, 300), rows_of(1, 100))
+    rows = rows_of(2, 30)[0]
+    readings = [needing.predict(rows, context=Batch(*rows_of(seed, 8))).unfamiliarity for seed in (5, 6)]
+    torch.testing.assert_close(readings[0], readings[1])
+
+
+def test_order_and_batches_of_the_rows_do_not_matter() -> None:
+    models = [trained(), trained()]
+    (inputs, labels), (held, truth) = rows_of(0, 300), rows_of(1, 200)
+    remember(models[0], (inputs, labels), (held, truth))
+    order, other = torch.randperm(300), torch.randperm(200)
+    remember(models[1], (inputs[order], labels[order]), (held[other], truth[other]), batch_size=33)
+    rows = rows_of(2, 100)[0]
+    one, two = (m.predict(rows) for m in models)
+    torch.testing.assert_close(one.unfamiliarity, two.unfamiliarity, rtol=1e-3, atol=1e-3)
+
+
+def test_data_come_as_fit_takes_them() -> None:
+    models = [trained(), trained()]
+    remember(models[0], rows_of(0, 300), rows_of(1, 200))
+    dataset = TensorDataset(*rows_of(0, 300))
+    remember(models[1], DataLoader(dataset, batch_size=50, shuffle=True), TensorDataset(*rows_of(1, 200)))
+    rows = rows_of(2, 20)[0]
+    one, two = (m.predict(rows).unfamiliarity for m in models)
+    torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-3)
+
+
+NETS = {
+    "pictures": (lambda: small_convnet(CLASSES), lambda n: torch.randn(n, 1, 8, 8)),
+    "residual": (lambda: resnet18(CLASSES, stem="cifar", width=4), lambda n: torch.randn(n, 3, 8, 8)),
+    "texts": (lambda: lstm(CLASSES, vocabulary=30, hidden=8), lambda n: torch.randint(0, 30, (n, 6))),
+}
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("name", ["softmax", "bnn", "etp"])
+def test_nets_of_any_kind_can_be_remembered(kind: str, name: str) -> None:
+    make, inputs = NETS[kind]
+    torch.manual_seed(0)
+    process = MODELS[name](make(), num_classes=CLASSES).eval()
+    labels = torch.arange(120) % CLASSES
+    remember(process, (inputs(120), labels), (inputs(60), labels[:60]))
+    prediction = process.predict(inputs(9))
+    assert prediction.familiarity.shape == (9,)
+    assert ((prediction.familiarity > 0) & (prediction.familiarity <= 1)).all()
+
+
+def test_a_wrapped_net_can_be_remembered() -> None:
+    torch.manual_seed(0)
+    process = wrap(trained().backbone, num_classes=CLASSES)
+    remember(process, rows_of(0, 300), rows_of(1, 100))
+    assert process.predict(rows_of(2, 5)[0]).familiarity.shape == (5,)
+
+
+def test_layers_may_be_named(model: TuringProcess) -> None:
+    named = trained()
+    remember(named, rows_of(0, 300), rows_of(1, 100), layers=["relu1"])
+    assert isinstance(named.domain, DomainMemory)
+    assert [tap.name for tap in named.domain.taps] == ["relu1"]
+    with pytest.raises(UnknownNameError, match="relu1"):
+        remember(named, rows_of(0, 300), rows_of(1, 100), layers="relu")
+
+
+def test_a_failure_leaves_the_memory_that_was_there() -> None:
+    named = trained()
+    before = remember(named, rows_of(0, 300), rows_of(1, 100))
+    rows, labels = rows_of(1, 100)
+    with pytest.raises(InputError):
+        remember(named, rows_of(0, 300), (rows * torch.nan, labels))
+    assert named.domain is before
+    assert named.predict(rows).familiarity.isfinite().all()
+
+
+def test_too_few_held_out_rows_and_missing_labels_are_refused() -> None:
+    with pytest.raises(InputError, match="held-out rows"):
+        remember(trained(), rows_of(0, 300), rows_of(1, 3))
+    with pytest.raises(InputError, match="labels"):
+        remember(trained(), DataLoader(TensorDataset(rows_of(0, 300)[0])), rows_of(1, 100))
+
+
+def test_modes_are_as_they_were_and_batch_statistics_untouched() -> None:
+    torch.manual_seed(0)
+    process = softmax(resnet18(CLASSES, stem="cifar", width=4), CLASSES).train()
+    before = copy.deepcopy(process.backbone.state_dict())
+    labels = torch.arange(60) % CLASSES
+    remember(process, (torch.randn(60, 3, 8, 8), labels), (torch.randn(60, 3, 8, 8), labels))
+    assert process.training
+    assert process.backbone[0].training
+    assert all(torch.equal(before[name], value) for name, value in process.backbone.state_dict().items())
+
+
+def test_memorised_rows_of_a_new_domain_become_familiar() -> None:
+    process = trained("etp")
+    remember(process, rows_of(0, 300), rows_of(1, 300))
+    new, labels = rows_of(4, 300, shift=6.0)
+    assert (process.predict(new).familiarity <= 0.05).float().mean() > 0.95
+    process.memorise(new, labels)
+    again = rows_of(5, 300, shift=6.0)[0]
+    assert (process.predict(again).familiarity <= 0.05).float().mean() < 0.12
+    assert (process.predict(rows_of(6, 300)[0]).familiarity <= 0.05).float().mean() < 0.12
+    assert (process.predict(rows_of(7, 300, shift=-9.0)[0]).familiarity <= 0.05).float().mean() > 0.95
+
+
+def test_fading_makes_the_unfamiliar_uncertain_and_leaves_the_familiar_alone() -> None:
+    process = trained()
+    memory = remember(process, rows_of(0, 300), rows_of(1, 300), fade=1e-3)
+    inside, outside = process.predict(rows_of(2, 200)[0]), process.predict(30 + 20 * rows_of(3, 200)[0])
+    assert isinstance(inside.belief, Faded)
+    memory.fade = 0.0
+    plain = process.predict(rows_of(2, 200)[0])
+    assert (inside.probabilities - plain.probabilities).abs().mean() < 0.02
+    assert outside.entropy.mean() > plain.entropy.mean()
+    assert (
+        outside.decompose().summed().irreducible.mean() > 10 * inside.decompose().summed().irreducible.mean()
+    )
+
+
+def test_a_copy_lives_on_its_own_and_a_state_dict_restores_the_memory(model: TuringProcess) -> None:
+    rows = rows_of(2, 20)[0]
+    expected = model.predict(rows).unfamiliarity
+    assert isinstance(model.domain, DomainMemory)
+    twin = trained()
+    twin.settle_in(DomainMemory.from_settings(model.domain.settings()))
+    twin.load_state_dict(model.state_dict())
+    torch.testing.assert_close(twin.predict(rows).unfamiliarity, expected, rtol=0, atol=0)
+    copied = copy.deepcopy(model)
+    for buffer in copied.buffers():
+        buffer.zero_()
+    torch.testing.assert_close(model.predict(rows).unfamiliarity, expected, rtol=0, atol=0)
+
+
+def test_double_precision_works(model: TuringProcess) -> None:
+    rows = rows_of(2, 20)[0]
+    expected = model.predict(rows).unfamiliarity
+    double = copy.deepcopy(model).double()
+    torch.testing.assert_close(double.predict(rows.double()).unfamiliarity, expected, rtol=1e-3, atol=1e-3)
+    with_memory = trained().double()
+    remember(
+        with_memory,
+        (rows_of(0, 300)[0].double(), rows_of(0, 300)[1]),
+        (rows_of(1, 100)[0].double(), rows_of(1, 100)[1]),
+    )
+    assert with_memory.predict(rows.double()).familiarity.dtype == torch.float64
+
+
+def test_training_goes_on_with_a_memory_in_place(model: TuringProcess) -> None:
+    going_on = copy.deepcopy(model).train()
+    train(going_on, *rows_of(0, 100), epochs=1, generator=torch.Generator().manual_seed(0))
+    assert going_on.predict(rows_of(2, 5)[0]).familiarity.shape == (5,)
