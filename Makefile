@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench soak clean
 
 demo: .venv/demo.done
 	$(BIN)/totalcal demo
@@ -23,6 +23,9 @@ format: .venv/test.done
 
 bench: .venv/test.done
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+soak: .venv/test.done
+	$(BIN)/python tests/faults/mutations.py --mutations 100000
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

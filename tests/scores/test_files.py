@@ -53,7 +53,7 @@ def test_what_cannot_be_judged_is_refused(saved, tmp_path):
 def test_a_file_that_is_no_npz_is_refused(tmp_path, content):
     path = tmp_path / "broken.npz"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"no \.npz"):
+    with pytest.raises(InputError, match=r"an \.npz"):
         read_outputs(path)
 
 

@@ -10,25 +10,24 @@ from totalcal.corruptions.extras import pillow
 from totalcal.corruptions.severities import SEVERITIES
 from totalcal.corruptions.stream import corrupted_blocks
 from totalcal.errors import InputError
+from totalcal.reading import map_npy, npz_names, read_npz, read_picture
 
 
 def read_images(path: str | Path, side: int = 32) -> NDArray[np.uint8]:
     """Images of a .npy, the `images` of a .npz, or one picture, cut square and resized to `side`."""
     path = Path(path)
     if path.suffix == ".npy":
-        return np.asarray(np.load(path, mmap_mode="r"))
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            if "images" not in arrays:
-                raise InputError(f"{path} holds {', '.join(arrays)}, but no array named images.")
-            return np.asarray(arrays["images"])
-    return _read_picture(path, side)
+        return np.asarray(map_npy(path))
+    if path.suffix != ".npz":
+        return _read_picture(path, side)
+    if "images" not in (found := read_npz(path, ["images"])):
+        raise InputError(f"{path} holds {', '.join(npz_names(path))}, but no array named images.")
+    return found["images"]
 
 
 def _read_picture(path: Path, side: int) -> NDArray[np.uint8]:
     image, operations = (pillow(module, "reading a picture") for module in ("Image", "ImageOps"))
-    with image.open(path) as picture:
-        square = operations.fit(picture.convert("RGB"), (side, side), image.Resampling.LANCZOS)
+    square = operations.fit(read_picture(path), (side, side), image.Resampling.LANCZOS)
     return np.asarray(square)[None]
 
 

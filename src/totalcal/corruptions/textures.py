@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from totalcal.corruptions.draws import stable_seed
-from totalcal.corruptions.extras import pillow
 from totalcal.errors import InputError
+from totalcal.reading import read_picture
 
 _PERCENTS: Final = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _WHITE: Final = 0.3  # share of white noise in the variance of a drawn texture
@@ -108,7 +108,6 @@ def photographed(folder: str | Path) -> tuple[Tensor, ...]:
             f"no frost textures in {folder}: expected files frost1.png … frost6.jpg."
             " Without frost_dir, textures are drawn."
         )
-    image = pillow("Image", "reading frost textures")
-    pictures = (np.asarray(image.open(file).convert("RGB")) for file in files)
+    pictures = (np.asarray(read_picture(file)) for file in files)
     first = _SHRINK // 2
     return tuple(torch.from_numpy(picture[first::_SHRINK, first::_SHRINK].copy()) for picture in pictures)

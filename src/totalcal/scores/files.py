@@ -4,12 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
-from zipfile import BadZipFile
 
-import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import InputError
+from totalcal.reading import npz_names, read_npz
 from totalcal.scores.evaluate import evaluate_outputs
 from totalcal.scores.foreign import OutputKind
 from totalcal.scores.verdict import Verdict
@@ -51,16 +50,9 @@ def evaluate_files(
 
 def read_outputs(path: str | os.PathLike[str]) -> SavedOutputs:
     """Read an .npz; it must hold exactly one of the kinds of output."""
-    try:
-        with np.load(path, allow_pickle=False) as file:  # an .npy is no context: TypeError
-            arrays = {name: file[name] for name in file.files if name in (*KINDS, "labels")}
-            names = file.files
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}.") from None
-    except (BadZipFile, ValueError, TypeError, EOFError) as error:
-        raise InputError(f"{path} is no .npz of plain arrays: save it with numpy.savez.") from error
+    arrays = read_npz(path, (*KINDS, "labels"))
     kinds: list[OutputKind] = [kind for kind in KINDS if kind in arrays]
     if len(kinds) != 1:
-        found = ", ".join(names) or "nothing"
+        found = ", ".join(npz_names(path)) or "nothing"
         raise InputError(f"{path} must hold exactly one of {', '.join(KINDS)}, but it holds {found}.")
     return SavedOutputs(arrays[kinds[0]], kinds[0], arrays.get("labels"))
