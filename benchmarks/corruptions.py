@@ -23,7 +23,7 @@ from skimage import data
 from skimage.util import view_as_windows
 
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
-from totalcal.corruptions.draws import BLOCK
+from totalcal.corruptions.blocks import BLOCK
 from totalcal.corruptions.textures import drawn
 
 TARGETS = dict.fromkeys(CORRUPTIONS, 8.0) | dict.fromkeys(

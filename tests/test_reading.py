@@ -78,7 +78,9 @@ def test_no_more_bytes_than_asked_for_even_if_a_small_file_holds_them(tmp_path):
         read_bytes(path, most=1000)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:20] + b"\xff" + data[21:]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-9], lambda data: data[:20] + b"\xff" + data[21:], lambda data: b""]
+)
 def test_a_damaged_gzip_is_named(tmp_path, damage):
     path = tmp_path / "a.gz"
     path.write_bytes(damage(gzip.compress(np.random.default_rng(0).bytes(1000))))

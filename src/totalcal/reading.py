@@ -87,6 +87,8 @@ def stream_bytes(path: "StrPath", most: int = MOST_BYTES) -> Iterator[bytes]:
         unreadable(path, "a gzip file" if zipped else "a file"),
         gzip.open(path) if zipped else Path(path).open("rb") as stream,
     ):
+        if zipped and not Path(path).stat().st_size:  # to gzip, nothing at all is a sound file of nothing
+            raise EOFError("it is empty")
         while block := stream.read(_CHUNK):
             total += len(block)
             if total > most:

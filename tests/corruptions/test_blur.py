@@ -7,8 +7,8 @@ from scipy import ndimage
 from skimage.filters import gaussian
 
 from totalcal.corruptions import blur
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.severities import PARAMETERS
+from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.registry import PARAMETERS
 
 SEED = 5
 

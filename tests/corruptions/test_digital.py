@@ -8,8 +8,8 @@ from PIL import Image
 from skimage.color import hsv2rgb, rgb2hsv
 
 from totalcal.corruptions import digital
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.severities import PARAMETERS
+from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.registry import PARAMETERS
 
 BOX = Image.Resampling.BOX
 

@@ -3,9 +3,9 @@ import pytest
 import torch
 from scipy import ndimage
 
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.elastic import elastic_transform
-from totalcal.corruptions.severities import PARAMETERS
+from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.digital import elastic_transform
+from totalcal.corruptions.registry import PARAMETERS
 
 SEED = 3
 

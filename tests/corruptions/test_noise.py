@@ -4,8 +4,8 @@ import torch
 from scipy import stats
 
 from totalcal.corruptions import noise
-from totalcal.corruptions.draws import BLOCK, Draws
-from totalcal.corruptions.severities import PARAMETERS
+from totalcal.corruptions.blocks import BLOCK, Draws
+from totalcal.corruptions.registry import PARAMETERS
 
 LEVELS = (
     torch.arange(256, dtype=torch.uint8)

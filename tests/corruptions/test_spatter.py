@@ -6,9 +6,9 @@ import pytest
 from skimage.filters import gaussian
 
 from totalcal.corruptions import corrupt
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.severities import PARAMETERS
-from totalcal.corruptions.spatter import spatter
+from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.registry import PARAMETERS
+from totalcal.corruptions.weather import spatter
 from totalcal.errors import MissingExtraError
 
 SEED = 11

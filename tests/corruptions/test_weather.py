@@ -6,9 +6,9 @@ from PIL import Image
 from scipy import ndimage
 
 from totalcal.corruptions import corrupt, weather
-from totalcal.corruptions.draws import BLOCK, Draws
-from totalcal.corruptions.plasma import plasma
-from totalcal.corruptions.severities import PARAMETERS
+from totalcal.corruptions.blocks import BLOCK, Draws
+from totalcal.corruptions.registry import PARAMETERS
+from totalcal.corruptions.weather import plasma
 from totalcal.errors import InputError, ShapeError
 
 SEED = 7

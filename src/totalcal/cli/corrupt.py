@@ -28,8 +28,7 @@ def corrupt(
     Example: totalcal corrupt picture.png --sheet sheet.png
     """
     from totalcal.corruptions import CORRUPTIONS
-    from totalcal.corruptions.files import read_images, save_corrupted
-    from totalcal.corruptions.sheet import contact_sheet
+    from totalcal.corruptions.files import contact_sheet, read_images, save_corrupted
 
     if sheet is None and save is None:
         raise typer.BadParameter("say what to make: --sheet FILE, --save FOLDER, or both.")

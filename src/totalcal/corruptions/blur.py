@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from totalcal.corruptions import linear, stencil
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.in_order import smooth_in_order
+from totalcal.corruptions import kernels
+from totalcal.corruptions.blocks import Draws, from_planes, to_planes
+from totalcal.corruptions.kernels import smooth_in_order
 from totalcal.corruptions.motion import directional_blur
-from totalcal.corruptions.pixels import from_planes, to_planes
 
 _ROUNDING: Final = (
     2e-5  # of 255 in float32: no change at all may come out as far below zero, times the weights
@@ -47,7 +46,7 @@ def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, list[tuple[slice,
 
     In two halves: no column reaches farther than 4σ, so half of them need little more than half of the image.
     """
-    change = linear.gaussian(side, sigma)[0] - torch.eye(side, dtype=torch.float64)
+    change = kernels.gaussian(side, sigma)[0] - torch.eye(side, dtype=torch.float64)
     across = torch.kron(change.T.contiguous(), torch.eye(3)).float()
     middle, reach = 3 * (side // 2), 3 * int(4 * sigma + 0.5)
     left, right = slice(0, middle), slice(middle, 3 * side)
@@ -58,15 +57,15 @@ def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, list[tuple[slice,
 
 def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:
     """Correlation with a disk whose edge is softened by a 3 × 3 Gaussian."""
-    return stencil.correlate(images, _disk(radius, softness))
+    return kernels.correlate(images, _disk(radius, softness))
 
 
 @lru_cache(maxsize=8)
-def _disk(radius: float, softness: float) -> list[stencil.Ring]:
+def _disk(radius: float, softness: float) -> list[kernels.Ring]:
     offsets = torch.arange(-ceil(radius) - 1, ceil(radius) + 2)  # one pixel of margin for the softening
     disk = (offsets**2 + offsets[:, None] ** 2 <= radius**2).double()
-    soften = linear.band(linear.gaussian_taps(softness, 1), len(offsets), linear.nearest)
-    return stencil.rings(soften @ (disk / disk.sum()) @ soften.T)
+    soften = kernels.band(kernels.gaussian_taps(softness, 1), len(offsets), kernels.nearest)
+    return kernels.rings(soften @ (disk / disk.sum()) @ soften.T)
 
 
 def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Tensor:
@@ -93,15 +92,15 @@ def motion_blur(images: Tensor, draws: Draws, radius: float, sigma: float) -> Te
 
 def zoom_blur(images: Tensor, draws: Draws, factors: float) -> Tensor:
     """The mean of the image and of its zooms by 1.00, 1.01, …: the image itself counts twice."""
-    return from_planes(linear.apply(to_planes(images), *_zooms(images.shape[1], int(factors))))
+    return from_planes(kernels.apply(to_planes(images), *_zooms(images.shape[1], int(factors))))
 
 
 @lru_cache(maxsize=8)
 def _zooms(side: int, factors: int) -> tuple[Tensor, Tensor]:
     """Neighbouring factors round to the same geometry: the distinct ones, and how often each comes."""
     steps = np.arange(1, 2, 0.01)[:factors]  # how NumPy rounds its steps decides what 1.25 becomes
-    geometries = Counter(linear.zoom_geometry(side, float(factor)) for factor in steps)
+    geometries = Counter(kernels.zoom_geometry(side, float(factor)) for factor in steps)
     geometries[side, side] += 1
-    columns = torch.stack([linear.zoom(side, *geometry) for geometry in geometries])
+    columns = torch.stack([kernels.zoom(side, *geometry) for geometry in geometries])
     times = torch.tensor(list(geometries.values()), dtype=torch.float64)
     return columns * (times / (factors + 1)).view(-1, 1, 1), columns

@@ -1,16 +1,20 @@
-"""Corrupted data sets as files, in the layout of CIFAR-10-C."""
+"""Corrupted data sets as files in the layout of CIFAR-10-C; one image in all its corruptions on a sheet."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.corruptions.extras import pillow
-from totalcal.corruptions.severities import SEVERITIES
-from totalcal.corruptions.stream import corrupted_blocks
+from totalcal.corruptions.blocks import pillow
+from totalcal.corruptions.registry import CORRUPTIONS, SEVERITIES
+from totalcal.corruptions.stream import corrupt, corrupted_blocks
 from totalcal.errors import InputError
 from totalcal.reading import map_npy, npz_names, read_npz, read_picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 def read_images(path: str | Path, side: int = 32) -> NDArray[np.uint8]:
@@ -54,3 +58,22 @@ def save_corrupted(
                 part[rows] = block
         file.flush()
         yield unfinished.replace(folder / f"{type}.npy")
+
+
+_GAP: Final = 2
+_LABEL: Final = 116  # pixels that the longest name takes
+_LINE: Final = 12  # height of a line of text
+
+
+def contact_sheet(image: NDArray[np.uint8], seed: int = 0) -> "Image":
+    """One row per type, one column per severity, names on the left."""
+    pictures, drawing = (pillow(module, "a contact sheet") for module in ("Image", "ImageDraw"))
+    step = len(image) + _GAP
+    sheet: Image = pictures.new("RGB", (_LABEL + len(SEVERITIES) * step, len(CORRUPTIONS) * step), "white")
+    pen = drawing.Draw(sheet)
+    for row, type in enumerate(CORRUPTIONS):
+        pen.text((_GAP, row * step + (step - _LINE) // 2), type, fill="black")
+        for column, severity in enumerate(SEVERITIES):
+            corrupted = corrupt(image[None], type, severity, seed)[0]
+            sheet.paste(pictures.fromarray(corrupted), (_LABEL + column * step, row * step))
+    return sheet

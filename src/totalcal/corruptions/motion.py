@@ -1,4 +1,4 @@
-"""Blur along a line, one direction an image, exactly as ImageMagick's motion blur."""
+"""Blur along a line, one direction per image, exactly as ImageMagick's motion blur."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -6,10 +6,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from totalcal.corruptions.draws import Draws
-from totalcal.corruptions.pixels import truncate
+from totalcal.corruptions.blocks import Draws, truncate
 
-_WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits a value
+_WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits per value
 
 
 def gaussian_noise(images: Tensor, draws: Draws, sd: float) -> Tensor:

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from totalcal.corruptions.draws import BLOCK, Draws, stable_seed
-from totalcal.corruptions.pixels import from_grey, to_grey
+from totalcal.corruptions.blocks import BLOCK, Draws, from_grey, stable_seed, to_grey
 from totalcal.corruptions.registry import corruption
 from totalcal.errors import InputError, ShapeError
 
@@ -29,15 +28,33 @@ def corrupt(
     start: int = 0,
     frost_dir: str | Path | None = None,
 ) -> Images:
-    """Bytes [batch, side, side, 3], or [batch, side, side] for grey, corrupted; a tensor for a tensor.
+    """Images, corrupted at the strength of CIFAR-10-C.
 
     What happens to an image is a function of (seed, dataset, type, severity) and of its place in the data
-    set. `start` is the place of the first image: give it when `images` is a part of a larger set.
+    set.
 
-    >>> images = np.full((200, 32, 32, 3), 128, dtype=np.uint8)
-    >>> foggy = corrupt(images, "fog", severity=3)
-    >>> bool((corrupt(images[150:], "fog", severity=3, start=150) == foggy[150:]).all())
-    True
+    Args:
+        images: uint8 [batch, side, side, 3], or [batch, side, side] for grey; an array or a tensor.
+        type: One of `CORRUPTIONS`.
+        severity: 1 to 5.
+        seed: Another one gives other draws.
+        dataset: The name of the data set, part of the key of all draws.
+        start: The place of the first image in the data set: give it when `images` is a part of a larger one.
+        frost_dir: A folder of frost photographs, for `frost`; without it, textures are drawn.
+
+    Returns:
+        Images of the same kind and shape.
+
+    Raises:
+        UnknownNameError: For a type that there is not.
+        InputError: For another severity, or images that are not bytes.
+        ShapeError: For images that are not square, or smaller than 8 pixels.
+
+    Example:
+        >>> images = np.full((200, 32, 32, 3), 128, dtype=np.uint8)
+        >>> foggy = corrupt(images, "fog", severity=3)
+        >>> bool((corrupt(images[150:], "fog", severity=3, start=150) == foggy[150:]).all())
+        True
     """
     result: Any = np.empty_like(images) if isinstance(images, np.ndarray) else torch.empty_like(images)
     blocks = corrupted_blocks(images, type, severity, seed, dataset=dataset, start=start, frost_dir=frost_dir)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from totalcal.corruptions.draws import stable_seed
+from totalcal.corruptions.blocks import stable_seed
 from totalcal.errors import InputError
 from totalcal.reading import read_picture
 

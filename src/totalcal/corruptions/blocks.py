@@ -1,10 +1,18 @@
-"""Randomness that belongs to an image's place in its data set, not to the batch it comes in."""
+"""What every corruption works on: a block of images as bytes or planes, and the random numbers of it.
+
+Images are [batch, side, side, 3], planes [batch, 3, side, side]. Randomness belongs to an image's place in
+its data set, not to the batch it comes in.
+"""
 
 from hashlib import blake2b
+from importlib import import_module
+from types import ModuleType
 from typing import Final
 
 import torch
 from torch import Tensor
+
+from totalcal.errors import MissingExtraError
 
 BLOCK: Final = 128
 """Images that share one generator. Part of the definition: another number gives other corruptions."""
@@ -51,3 +59,52 @@ class Draws:
 
     def _cut(self, values: Tensor) -> Tensor:
         return values[self._rows].to(self._device)
+
+
+SLACK: Final = 4e-5
+"""In float32 a whole level may come out just below itself; more would lift levels that truly lie below."""
+
+
+def to_planes(images: Tensor) -> Tensor:
+    """Levels 0 … 255, one plane per channel."""
+    return images.permute(0, 3, 1, 2).contiguous().float()
+
+
+def from_planes(planes: Tensor) -> Tensor:
+    return truncate(planes).permute(0, 2, 3, 1).contiguous()
+
+
+def truncate(levels: Tensor) -> Tensor:
+    """⌊level⌋ as bytes, clipped: the benchmark cuts off, it never rounds. Uses `levels` up.
+
+    By way of int16: clipping is cheaper there, and so is the way from float to bytes.
+
+    >>> truncate(torch.tensor([-3.0, 7.9, 300.0]))
+    tensor([  0,   7, 255], dtype=torch.uint8)
+    """
+    return levels.add_(SLACK).to(torch.int16).clamp_(0, 255).to(torch.uint8)
+
+
+def from_grey(images: Tensor) -> Tensor:
+    return images.unsqueeze(-1).expand(*images.shape, 3).contiguous()
+
+
+def to_grey(images: Tensor) -> Tensor:
+    """BT.601 luma in integers, ⌊(19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶⌋: exact where R = G = B."""
+    red, green, blue = images.int().unbind(-1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16).to(torch.uint8)
+
+
+def opencv(purpose: str) -> ModuleType:
+    return _optional("cv2", "OpenCV", purpose)
+
+
+def pillow(module: str, purpose: str) -> ModuleType:
+    return _optional(f"PIL.{module}", "Pillow", purpose)
+
+
+def _optional(module: str, package: str, purpose: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(package, "corruptions", purpose) from error

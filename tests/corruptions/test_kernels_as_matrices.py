@@ -4,18 +4,18 @@ import torch
 from numpy.testing import assert_allclose
 from scipy import ndimage
 
-from totalcal.corruptions import linear
+from totalcal.corruptions import kernels
 
 PLANES = torch.from_numpy(np.random.default_rng(0).random((2, 3, 20, 20)))
 
 
 @pytest.mark.parametrize(
-    "border", [linear.nearest, linear.reflect, linear.mirror], ids=lambda border: border.__name__
+    "border", [kernels.nearest, kernels.reflect, kernels.mirror], ids=lambda border: border.__name__
 )
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 6.4])
 def test_smoothing_agrees_with_scipy_at_every_border(border, sigma):
     theirs = ndimage.gaussian_filter(PLANES.numpy(), sigma, mode=border.__name__, truncate=3, axes=(2, 3))
-    assert_allclose(linear.smooth(PLANES, sigma, border, truncate=3.0), theirs, atol=1e-12)
+    assert_allclose(kernels.smooth(PLANES, sigma, border, truncate=3.0), theirs, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_smoothing_agrees_with_scipy_at_every_border(border, sigma):
     ],
 )
 def test_zoom_geometry_is_that_of_the_original(side, factor, geometry):
-    assert linear.zoom_geometry(side, factor) == geometry
+    assert kernels.zoom_geometry(side, factor) == geometry

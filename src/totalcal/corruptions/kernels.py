@@ -1,0 +1,182 @@
+"""Smoothing and correlation, three ways: as matrices, ring by ring, and in SciPy's own order.
+
+Every blur that treats all images alike is Σₖ Rₖ X Cₖᵀ. A small symmetric kernel is added up ring by ring,
+exact enough for float32 to tell a level from just below it. Where the last bit decides, SciPy's order is
+kept.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import ceil
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Border = Callable[[Tensor, int], Tensor]
+
+
+def nearest(index: Tensor, size: int) -> Tensor:
+    """a a | a b c d | d d"""
+    return index.clamp(0, size - 1)
+
+
+def reflect(index: Tensor, size: int) -> Tensor:
+    """b a | a b c d | d c"""
+    index = index % (2 * size)
+    return torch.minimum(index, 2 * size - 1 - index)
+
+
+def mirror(index: Tensor, size: int) -> Tensor:
+    """c b | a b c d | c b"""
+    index = index % (2 * size - 2)
+    return torch.minimum(index, 2 * size - 2 - index)
+
+
+def apply(planes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Σₖ Rₖ X Cₖᵀ for every plane X, R and C [terms, side, side].
+
+    Two products whatever the number of terms: X C₁ᵀ … X Cₖᵀ lie in memory just as the second one reads them.
+    """
+    terms, side, _ = rows.shape
+    right = columns.permute(2, 0, 1).reshape(side, terms * side).to(planes)
+    left = rows.permute(1, 2, 0).reshape(side, side * terms).to(planes)
+    across = planes.reshape(-1, side) @ right  # [planes · side, terms · side]
+    return (left @ across.view(-1, side * terms, side)).view_as(planes)
+
+
+def band(taps: Tensor, size: int, border: Border) -> Tensor:
+    """The matrix that correlates a line of `size` pixels with an odd number of centred taps."""
+    radius = len(taps) // 2
+    source = torch.arange(size)[:, None] + torch.arange(-radius, radius + 1)  # [size, taps]
+    matrix = torch.zeros(size, size, dtype=torch.float64)
+    return matrix.scatter_add_(1, border(source, size), taps.double().expand(size, -1))
+
+
+def gaussian_taps(sigma: float, radius: int) -> Tensor:
+    taps = torch.exp(-0.5 * (torch.arange(-radius, radius + 1, dtype=torch.float64) / sigma) ** 2)
+    return taps / taps.sum()
+
+
+@lru_cache(maxsize=32)
+def gaussian(size: int, sigma: float, border: Border = nearest, truncate: float = 4.0) -> Tensor:
+    """Smoothing with a Gaussian cut at `truncate` standard deviations, [1, size, size]."""
+    return band(gaussian_taps(sigma, int(truncate * sigma + 0.5)), size, border).unsqueeze(0)
+
+
+def smooth(planes: Tensor, sigma: float, border: Border = nearest, truncate: float = 4.0) -> Tensor:
+    matrix = gaussian(planes.shape[-1], sigma, border, truncate)
+    return apply(planes, matrix, matrix)
+
+
+def zoom_geometry(size: int, factor: float) -> tuple[int, int]:
+    """Pixels that are seen, and the pixels they are stretched to, for a zoom into the middle."""
+    seen = ceil(size / factor)
+    return seen, round(seen * factor)
+
+
+@lru_cache(maxsize=32)
+def zoom(size: int, seen: int, stretched: int) -> Tensor:
+    """Bilinear resize of the middle `seen` pixels to `stretched`, corners on corners, then cut to `size`."""
+    first, trim = (size - seen) // 2, (stretched - size) // 2
+    steps = torch.arange(size, dtype=torch.float64) + trim
+    position = first + steps * (seen - 1) / (stretched - 1)
+    below = position.floor().long().clamp(max=size - 2)
+    share = (position - below).unsqueeze(1)
+    eye = torch.eye(size, dtype=torch.float64)
+    return (1 - share) * eye[below] + share * eye[below + 1]
+
+
+Offset = tuple[int, int]
+
+_SLACK: Final = 1e-7  # a change by a whole level may come out just below itself
+
+
+class Ring(NamedTuple):
+    """Neighbours of one weight, (rows down, columns right)."""
+
+    weight: float
+    offsets: list[Offset]
+
+
+def rings(kernel: Tensor, lightest: float = 1e-9) -> list[Ring]:
+    """The weights of a kernel around its centre, each with the places it stands at.
+
+    >>> rings(torch.tensor([[0.0, 0.25, 0.0], [0.0, 0.5, 0.0], [0.0, 0.25, 0.0]]))
+    [Ring(weight=0.25, offsets=[(-1, 0), (1, 0)])]
+    """
+    middle = len(kernel) // 2
+    places: dict[float, list[Offset]] = {}
+    for row, weights in enumerate(kernel.tolist()):
+        for column, weight in enumerate(weights):
+            if weight > lightest and (row, column) != (middle, middle):
+                places.setdefault(round(weight, 12), []).append((row - middle, column - middle))
+    return [Ring(*ring) for ring in places.items()]
+
+
+def correlate(images: Tensor, around: list[Ring]) -> Tensor:
+    """⌊Σ w x⌋ as x + ⌊Σ w Σ (neighbour − x)⌋ for weights of sum one, borders mirrored: c b | a b c d | c b
+
+    The differences are whole numbers, so nothing is lost before they are weighed: flat regions stay flat,
+    and a weight of 10⁻⁶ tips what would else be a whole level.
+    """
+    side = images.shape[1]
+    margin = max(abs(step) for _, offsets in around for offset in offsets for step in offset)
+    padded = _mirror_edges(images, margin).flatten(2)  # [batch, side + 2 margin, (side + 2 margin) · 3]
+    centre = images.flatten(2).to(torch.int16)
+    change = torch.full(centre.shape, _SLACK, device=images.device)
+    for weight, offsets in around:
+        corners = ((margin + down, 3 * (margin + right)) for down, right in offsets)
+        windows = [padded[:, row : row + side, column : column + 3 * side] for row, column in corners]
+        difference = torch.mul(centre, -len(windows))
+        for window in windows:
+            difference.add_(window)
+        change.add_(difference.float(), alpha=weight)
+    return centre.add_(change.floor_().to(torch.int16)).to(torch.uint8).view_as(images)
+
+
+def _mirror_edges(images: Tensor, margin: int) -> Tensor:
+    """In int16, with `margin` more pixels on every side."""
+    batch, side, _, channels = images.shape
+    wide = side + 2 * margin
+    padded = images.new_empty(batch, wide, wide, channels, dtype=torch.int16)
+    rows = padded[:, margin:-margin]
+    rows[:, :, margin:-margin] = images
+    for line in (rows.transpose(1, 2), padded):
+        for step in range(1, margin + 1):
+            line[:, margin - step] = line[:, margin + step]
+            line[:, -margin - 1 + step] = line[:, -margin - 1 - step]
+    return padded
+
+
+def smooth_in_order(images: Tensor, sigma: float) -> Tensor:
+    """A Gaussian cut at 4σ, edges repeated: to the bit scipy.ndimage.gaussian_filter of x/255, cut to bytes.
+
+    In flat regions a result is a whole level or just below it, by rounding alone: only the same sums in the
+    same order fall on the same side. Slower than a product of matrices.
+    """
+    taps = _half_taps(sigma)
+    x = images.double().div_(255)
+    for axis in (1, 2):
+        x = _correlate_in_order(x, taps, axis)
+    return x.mul_(255).to(torch.uint8)
+
+
+def _half_taps(sigma: float) -> list[float]:
+    """From the centre outwards."""
+    radius = int(4 * sigma + 0.5)
+    taps = np.exp(-0.5 / (sigma * sigma) * np.arange(-radius, radius + 1) ** 2)
+    half: list[float] = (taps / taps.sum())[radius:].tolist()
+    return half
+
+
+def _correlate_in_order(x: Tensor, taps: list[float], axis: int) -> Tensor:
+    side, radius = x.shape[axis], len(taps) - 1
+    index = torch.arange(-radius, side + radius, device=x.device).clamp_(0, side - 1)
+    padded = x.index_select(axis, index)
+    total = x * taps[0]
+    for offset in range(radius, 0, -1):
+        both = padded.narrow(axis, radius - offset, side) + padded.narrow(axis, radius + offset, side)
+        total += both.mul_(taps[offset])
+    return total
