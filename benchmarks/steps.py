@@ -17,8 +17,8 @@ from totalcal import MODELS
 from totalcal.backbones import lenet5
 from totalcal.process import TuringProcess
 from totalcal.training.batches import epoch_batches
+from totalcal.training.fit import Run
 from totalcal.training.options import ADAM, ONE_DEVICE, PAPER_CONTEXTS, Settings
-from totalcal.training.run import Run
 from totalcal.training.sources import TensorSource
 
 ROWS, BATCH = 128 * 40, 128
@@ -34,14 +34,14 @@ def fit_step(model: TuringProcess, data: tuple[Tensor, Tensor]) -> Callable[[], 
     settings = Settings(100, BATCH, 0, ADAM, PAPER_CONTEXTS, None, "32-true")
     fabric, source = ONE_DEVICE.launch(), TensorSource(*data)
     run = Run(settings, model, model, source, None, fabric)
-    run.step.train()
+    run.descent.run.train()
 
     def forever():  # type: ignore[no-untyped-def]
         for epoch in range(10**6):
-            yield from epoch_batches(source, settings, epoch, 0, fabric.device, 0, 1)
+            for batch, context in epoch_batches(source, settings, epoch, 0, fabric.device, 0, 1):
+                yield run.descent.step(batch, context, epoch, 0)
 
-    batches = forever()
-    return lambda: run.train_step(*next(batches))
+    return forever().__next__
 
 
 def torch_step(net: nn.Module, data: tuple[Tensor, Tensor]) -> Callable[[], object]:

@@ -11,8 +11,8 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import totalcal
 from totalcal.errors import LabelError
-from totalcal.estimator import ESTIMATORS, ANPClassifier, ETPClassifier
-from totalcal.rejection import Coverage, Gate
+from totalcal.estimator import ESTIMATORS, ANPClassifier, ETPClassifier, SoftmaxClassifier
+from totalcal.rejection import UNCERTAINTIES, Coverage, Gate
 
 QUICK = {
     "max_epochs": 25,
@@ -63,7 +63,7 @@ def test_it_works_in_a_pipeline_a_search_and_a_calibrator(iris):
 def test_the_frame_of_uncertainties_adds_up_to_the_variance(fitted, iris):
     frame = fitted.predict_uncertainty(iris[0])
     p = fitted.predict_proba(iris[0])
-    assert list(frame.columns) == ["entropy", "reducible", "irreducible", "data", "mutual_information"]
+    assert list(frame.columns) == list(UNCERTAINTIES)
     assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), (p * (1 - p)).sum(1), rtol=1e-9)
     assert_allclose(frame["entropy"], -(p * np.log(p)).sum(1), rtol=1e-9)
 
@@ -108,6 +108,34 @@ def test_a_heavy_class_draws_the_border_to_its_favour():
     plain = ETPClassifier(**QUICK).fit(table, labels).predict(table)
     weighted = ETPClassifier(**QUICK).fit(table, labels, sample_weight=weights).predict(table)
     assert np.mean(weighted == 1) > np.mean(plain == 1) + 0.1
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+def test_without_information_probabilities_are_the_weighted_frequencies(name):
+    generator = np.random.default_rng(0)
+    table, labels = generator.normal(size=(400, 5)), generator.integers(2, size=400)
+    weights = np.where(labels == 1, 9.0, 1.0)
+    truth = weights[labels == 1].sum() / weights.sum()
+    model = ESTIMATORS[name](max_epochs=60, random_state=0).fit(table, labels, sample_weight=weights)
+    assert_allclose(model.predict_proba(table)[:, 1].mean(), truth, atol=0.04)
+
+
+def test_a_weight_of_two_is_two_rows_on_average():
+    table, labels = make_blobs(300, centers=[[-1], [1]], cluster_std=1.5, random_state=0)
+    weights = np.where(labels == 1, 2, 1)
+    where = np.array([[-1.0], [0.0], [1.0]])
+    models = [SoftmaxClassifier(max_epochs=15, hidden=(8,), random_state=seed) for seed in range(4)]
+    weighted = [model.fit(table, labels, weights).predict_proba(where) for model in models]
+    twice = table.repeat(weights, axis=0), labels.repeat(weights)
+    repeated = [model.fit(*twice).predict_proba(where) for model in models]
+    assert_allclose(np.mean(weighted, axis=0), np.mean(repeated, axis=0), atol=0.05)
+
+
+def test_a_context_of_weighted_rows_is_in_their_proportion(iris):
+    table, labels = iris
+    weights = np.where(labels == 2, 1000.0, 1.0)
+    model = ANPClassifier(**QUICK).fit(table, labels, sample_weight=weights)
+    assert np.mean(model.context_.labels.numpy() == 2) > 0.9
 
 
 def test_a_weight_of_zero_is_a_row_left_out(iris):

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from totalcal.errors import UnknownNameError
-from totalcal.studies.toys import Study, run_toy
-from totalcal.studies.toys_data import toy_named
-from totalcal.studies.toys_numbers import line, numbers
+from totalcal.studies.toys import Study, run_toy, toy_named
+from totalcal.studies.toys_report import line, numbers
 
 SEEDS = (0, 1, 2)
 

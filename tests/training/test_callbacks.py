@@ -12,10 +12,8 @@ from torch import Tensor
 from totalcal import fit
 from totalcal.errors import MissingExtraError
 from totalcal.process import TuringProcess
-from totalcal.training.callbacks import Callback, Plan
+from totalcal.training.callbacks import Callback, Plan, ProgressBar, TensorBoard
 from totalcal.training.history import EpochReport, StepReport
-from totalcal.training.progress import ProgressBar
-from totalcal.training.tensorboard import TensorBoard
 
 Pair = tuple[Tensor, Tensor]
 Make = Callable[..., TuringProcess]

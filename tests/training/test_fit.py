@@ -12,7 +12,7 @@ from totalcal import MODELS, etp, fit, softmax
 from totalcal.errors import CheckpointError, DivergenceError, InputError
 from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback
-from totalcal.training.folder import load_checkpoint
+from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.history import StepReport
 from totalcal.training.options import Contexts, Optimisation
 

@@ -13,8 +13,8 @@ from totalcal.records.folders import RunFolder, Timing
 from totalcal.records.lines import write_lines
 from totalcal.rivals import Ensemble, MCDropout, temperature_scaled
 from totalcal.training.callbacks import Callback, Plan
+from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.fit import fit
-from totalcal.training.folder import load_checkpoint
 from totalcal.training.history import EpochReport
 from totalcal.training.options import Contexts, Optimisation
 from totalcal.types import ContextUse, Predictor

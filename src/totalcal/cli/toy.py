@@ -39,8 +39,7 @@ def iris(
 
 def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
     from totalcal.studies.toys import run_toy
-    from totalcal.studies.toys_figures import draw_toy
-    from totalcal.studies.toys_numbers import numbers
+    from totalcal.studies.toys_report import draw_toy, numbers
 
     study = run_toy(name, seed, epochs)
     draw_toy(study, out)

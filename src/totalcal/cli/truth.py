@@ -28,6 +28,6 @@ def truth(
     found = run(plan, jobs)
     typer.echo(to_json(found, plan) if as_json else to_text(found, plan))
     if figure is not None:
-        from totalcal.studies.truth_figure import draw_truth
+        from totalcal.studies.truth_report import draw_truth
 
         draw_truth(found, plan, figure)

@@ -14,8 +14,15 @@ from torch import Tensor
 
 from totalcal.backbones import mlp
 from totalcal.errors import MissingExtraError
-from totalcal.estimator import rows
-from totalcal.estimator.learning import Learner, source_of
+from totalcal.estimator.learning import (
+    Checked,
+    Learner,
+    Rows,
+    check_classes,
+    checked,
+    class_numbers,
+    split,
+)
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import save
 from totalcal.models import model_named
@@ -65,12 +72,12 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from a table and its labels; rows of weight 0 are left out."""
         table, labels, weights = self._checked(X, y, sample_weight)
         self._prepare(table, np.unique(labels))
-        data = self._encoded(table, labels)
-        parts = rows.split(data, weights, self.validation_fraction if self.patience else 0.0, self._seed)
-        self._choose_context(parts.training)
+        rows = Rows(self._encoded(table, labels), weights)
+        training, validation = split(rows, self.validation_fraction if self.patience else 0.0, self._seed)
+        self._choose_context(training)
         self._learner.run(
-            source_of(parts.training, parts.weights),
-            parts.validation,
+            training,
+            validation,
             self.context_,
             max_epochs=self.max_epochs,
             patience=self.patience,
@@ -88,10 +95,10 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             self._prepare(table, np.unique(labels) if classes is None else np.unique(classes))
-        data = self._encoded(table, labels)
+        rows = Rows(self._encoded(table, labels), weights)
         if first:
-            self._choose_context(data)
-        self._learner.run_epoch(source_of(data, weights), self._generator())
+            self._choose_context(rows)
+        self._learner.run_epoch(rows, self._generator())
         self.n_iter_ = self._learner.epochs
         return self
 
@@ -135,13 +142,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores=scores,
         )
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> rows.Checked:  # noqa: N803
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Checked:  # noqa: N803
         table, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
-        return rows.checked(table, labels, sample_weight)
+        return checked(table, labels, sample_weight)
 
     def _prepare(self, table: npt.NDArray[np.float64], classes: npt.NDArray[Any]) -> None:
         """A fresh model for these classes, and the standardisation of this table."""
-        rows.check_classes(classes, type(self).__name__)
+        check_classes(classes, type(self).__name__)
         self.classes_ = classes
         self.preprocessing_ = Preprocessing.fitted(table, getattr(self, "feature_names_in_", None))
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -153,13 +160,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = model.double().eval()
         self._learner = Learner(self.model_, self.learning_rate, self.batch_size)
 
-    def _choose_context(self, data: Batch) -> None:
+    def _choose_context(self, rows: Rows) -> None:
         """Rows that a model which cannot predict without a context carries along."""
         needed = self.model_.context_use is ContextUse.REQUIRED
-        self.context_ = rows.context(data, self._seed) if needed else None
+        self.context_ = rows.context(self._seed) if needed else None
 
     def _encoded(self, table: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Batch:
-        numbers = rows.class_numbers(labels, self.classes_)
+        numbers = class_numbers(labels, self.classes_)
         return Batch(self._inputs(table), torch.from_numpy(numbers))
 
     def _inputs(self, table: npt.NDArray[np.float64]) -> Tensor:

@@ -1,37 +1,97 @@
-"""Training in memory for tables, where a step takes a millisecond: plain Adam, and the best epoch is kept."""
+"""Tables on their way into a model: rows are checked, weighted and split, then trained on in memory."""
 
-import copy
-import math
-from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.model_selection import train_test_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
+from totalcal.errors import InputError, LabelError
 from totalcal.process import TuringProcess
-from totalcal.training.contexts import context_size
-from totalcal.training.sources import Source, TensorSource
+from totalcal.training.history import EpochReport, History, Tally
+from totalcal.training.sources import Source, TensorSource, WeightedSource
+from totalcal.training.step import Descent, Pass
+from totalcal.training.stopping import EarlyStopping
 from totalcal.types import Batch
 
+_CONTEXT_ROWS = 50
 _VALIDATION_DRAWS = 5
 
 
-class WeightedSource:
-    """As many rows an epoch as there are, drawn with replacement in proportion to their weights."""
+class Checked(NamedTuple):
+    """A table, its labels, and a weight for each row, or None where all weigh the same."""
 
-    def __init__(self, inputs: Tensor, labels: Tensor, weights: Tensor) -> None:
-        self.inputs, self.labels, self.weights = inputs, labels, weights
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        drawn = torch.multinomial(self.weights, len(self), replacement=True, generator=generator)
-        for rows in drawn.split(batch_size):
-            yield Batch(self.inputs[rows], self.labels[rows])
+    table: npt.NDArray[np.float64]
+    labels: npt.NDArray[Any]
+    weights: Tensor | None
 
 
-def source_of(data: Batch, weights: Tensor | None) -> Source:
-    return TensorSource(*data) if weights is None else WeightedSource(*data, weights)
+class Rows(NamedTuple):
+    """Encoded rows, with weights or without."""
+
+    data: Batch
+    weights: Tensor | None
+
+    def at(self, index: Any) -> "Rows":
+        weights = None if self.weights is None else self.weights[index]
+        return Rows(Batch(self.data.inputs[index], self.data.labels[index]), weights)
+
+    @property
+    def source(self) -> Source:
+        return TensorSource(*self.data) if self.weights is None else WeightedSource(*self.data, self.weights)
+
+    def context(self, seed: int) -> Batch:
+        """At most 50 rows: without replacement, or in proportion to their weights with replacement."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.weights is None:
+            chosen = torch.randperm(len(self.data.labels), generator=generator)[:_CONTEXT_ROWS]
+        else:
+            count = min(_CONTEXT_ROWS, len(self.weights))
+            chosen = torch.multinomial(self.weights, count, replacement=True, generator=generator)
+        return Batch(self.data.inputs[chosen], self.data.labels[chosen])
+
+
+def checked(table: npt.NDArray[np.float64], labels: npt.NDArray[Any], sample_weight: Any) -> Checked:
+    """Labels that are classes, and weights that are finite and not negative; rows of weight 0 are dropped."""
+    check_classification_targets(labels)
+    if sample_weight is None:
+        return Checked(table, labels, None)
+    weights = _check_sample_weight(sample_weight, table, dtype=np.float64, ensure_non_negative=True)
+    kept = weights > 0
+    if not kept.any():
+        raise InputError("all sample weights are 0, which leaves no row to learn from.")
+    table, labels, weights = table[kept], labels[kept], weights[kept]
+    equal = bool((weights == weights[0]).all())
+    return Checked(table, labels, None if equal else torch.from_numpy(weights))
+
+
+def check_classes(classes: npt.NDArray[Any], who: str) -> None:
+    if len(classes) < 2:
+        raise LabelError(f"{who} needs at least 2 classes, but the labels hold {len(classes)} class.")
+
+
+def class_numbers(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The place of each label among the sorted classes."""
+    unknown = sorted(set(labels.tolist()) - set(classes.tolist()))
+    if unknown:
+        raise LabelError(f"the label {unknown[0]!r} is none of the classes that the model was made for.")
+    return np.searchsorted(classes, labels).astype(np.int64)
+
+
+def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
+    """A stratified share of the rows for validation, or none where the classes are too small to share."""
+    labels = rows.data.labels
+    count = round(fraction * len(labels))
+    classes, sizes = labels.unique(return_counts=True)
+    if count < len(classes) or int(sizes.min()) < 2 or len(labels) - count < len(classes):
+        return rows, None
+    order = np.arange(len(labels))
+    first, second = train_test_split(order, test_size=count, stratify=labels, random_state=seed)
+    return rows.at(first), rows.at(second)
 
 
 class Learner:
@@ -40,24 +100,35 @@ class Learner:
     def __init__(self, model: TuringProcess, learning_rate: float, batch_size: int) -> None:
         self.model, self.batch_size = model, batch_size
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
-        self.epochs = 0
+        self.history = History()
 
-    def run_epoch(self, source: Source, generator: torch.Generator) -> None:
+    @property
+    def epochs(self) -> int:
+        return len(self.history.epochs)
+
+    def run_epoch(
+        self,
+        rows: Rows,
+        generator: torch.Generator,
+        validation: Rows | None = None,
+        context: Batch | None = None,
+    ) -> None:
         """Every row once: a write to the memory and a gradient step for each batch."""
+        source, tally, epoch = rows.source, Tally(), self.epochs
+        descent = Descent(self.model, Pass(self.model), self.optimizer, examples=len(source))
         self.model.train()
-        for inputs, labels in source.batches(self.batch_size, generator):
-            terms = self.model(inputs, labels, context_size(len(labels), generator), generator)
-            loss = terms.total(examples=len(source), epoch=self.epochs)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-        self.epochs += 1
+        for report in descent.epoch(source, self.batch_size, epoch, generator):
+            tally.add(report)
         self.model.eval()
+        nll = None if validation is None else self.nll(validation, context)
+        self.history.epochs.append(
+            EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)
+        )
 
     def run(
         self,
-        source: Source,
-        validation: Batch | None,
+        rows: Rows,
+        validation: Rows | None,
         context: Batch | None,
         *,
         max_epochs: int,
@@ -65,21 +136,18 @@ class Learner:
         generator: torch.Generator,
     ) -> None:
         """Learn until the validation NLL has not fallen for `patience` epochs, and keep the best epoch."""
-        best_nll, best_epoch, best_state = math.inf, 0, None
-        for epoch in range(max_epochs):
-            self.run_epoch(source, generator)
-            if validation is None or patience is None:
-                continue
-            nll = self.nll(validation, context)
-            if nll < best_nll:
-                best_nll, best_epoch, best_state = nll, epoch, copy.deepcopy(self.model.state_dict())
-            if epoch - best_epoch >= patience:
+        stopping = EarlyStopping(patience or None)
+        for _ in range(max_epochs):
+            self.run_epoch(rows, generator, validation, context)
+            stopping.saw(self.history, self.model)
+            if stopping.is_over(self.history):
                 break
-        if best_state is not None:
-            self.model.load_state_dict(best_state)
+        stopping.restore_best(self.model)
 
-    def nll(self, data: Batch, context: Batch | None) -> float:
-        """Of the labels, as the model predicts now."""
-        prediction = self.model.predict_shared(data.inputs, _VALIDATION_DRAWS, context)
-        chosen = prediction.probabilities.gather(1, data.labels.unsqueeze(1))
-        return float(-chosen.log().mean())
+    def nll(self, rows: Rows, context: Batch | None) -> float:
+        """Of the labels, as the model predicts now; rows count by their weights, as they do in training."""
+        prediction = self.model.predict_shared(rows.data.inputs, _VALIDATION_DRAWS, context)
+        chosen = prediction.probabilities.gather(1, rows.data.labels.unsqueeze(1))[:, 0]
+        if rows.weights is None:
+            return float(-chosen.log().mean())
+        return float(-(rows.weights * chosen.log()).sum() / rows.weights.sum())

@@ -4,22 +4,26 @@ The paper fixes the data, the net, 400 epochs of Adam at 10⁻³, identity keys,
 without tanh. It leaves open what the constants below choose; docs/toys.md says why.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from totalcal.backbones import mlp
+from totalcal.errors import UnknownNameError
 from totalcal.functional.update_rules import blend
 from totalcal.parts.evidence import ResidualEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents.memory import ExternalMemory, IdentityKeys
 from totalcal.parts.sampling import Noise
 from totalcal.process import TuringProcess
-from totalcal.studies.toys_data import Toy, toy_named
-from totalcal.types import LossWeights
+from totalcal.training.sources import TensorSource
+from totalcal.training.step import Descent, Pass
+from totalcal.types import Batch, LossWeights
 
 # The paper's.
+POINTS_PER_CLASS = 20
 EPOCHS, LEARNING_RATE = 400, 1e-3
 DRAWS = 10
 
@@ -27,6 +31,77 @@ DRAWS = 10
 NUM_CELLS, RETENTION, CELL_VARIANCE, LOCAL_KL = 20, 0.99, 0.1, 1e-3
 WRITE_DRAWS = 10
 CELL_LEVEL = 0.5
+
+
+class Toy(NamedTuple):
+    """A small problem and its net.
+
+    `reference` gives log-odds that no model here has seen (inputs × classes, up to a constant per input): the
+    truth where it is known. It says which class is right at an input, and how far the boundary is.
+    """
+
+    name: str
+    data: Batch
+    hidden: tuple[int, ...]
+    classes: tuple[str, ...]
+    reference: Callable[[Tensor], Tensor]
+
+    def right_class(self, inputs: Tensor) -> Tensor:
+        return self.reference(inputs).argmax(-1)
+
+    def distance(self, inputs: Tensor) -> Tensor:
+        """How far the boundary is: the log-odds of the right class against the next one."""
+        best, next_best = self.reference(inputs).topk(2, dim=-1).values.unbind(-1)
+        return best - next_best
+
+
+def gaussians(generator: torch.Generator) -> Toy:
+    """Two classes on a line, 20 points each, x | y ~ N(±1, 1) (appendix B.1).
+
+    >>> gaussians(torch.Generator().manual_seed(0)).data.inputs.shape
+    torch.Size([40, 1])
+    """
+    labels = torch.arange(2).repeat_interleave(POINTS_PER_CLASS)
+    inputs = class_centres()[labels] + torch.randn(len(labels), generator=generator)
+    return Toy("gaussians", Batch(inputs.unsqueeze(1), labels), (32,), ("left", "right"), _true_log_odds)
+
+
+def class_centres() -> Tensor:
+    return torch.tensor([-1.0, 1.0])
+
+
+def iris(generator: torch.Generator) -> Toy:
+    """Fisher's iris on its first two principal components (appendix B.2).
+
+    There is no truth to hold the memory against; linear discriminants stand in for it.
+    """
+    from sklearn.datasets import load_iris
+    from sklearn.decomposition import PCA
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    flowers = load_iris()
+    plane = PCA(n_components=2).fit_transform(flowers.data)
+    discriminants = LinearDiscriminantAnalysis().fit(plane, flowers.target)
+
+    def log_odds(inputs: Tensor) -> Tensor:
+        return torch.from_numpy(discriminants.decision_function(inputs.double().numpy()))
+
+    data = Batch(torch.from_numpy(plane).float(), torch.from_numpy(flowers.target).long())
+    return Toy("iris", data, (32, 32), tuple(str(name) for name in flowers.target_names), log_odds)
+
+
+TOYS: dict[str, Callable[[torch.Generator], Toy]] = {"gaussians": gaussians, "iris": iris}
+
+
+def toy_named(name: str) -> Callable[[torch.Generator], Toy]:
+    if name not in TOYS:
+        raise UnknownNameError("toy", name, TOYS)
+    return TOYS[name]
+
+
+def _true_log_odds(inputs: Tensor) -> Tensor:
+    """log p(x | y) up to a constant: the classes are equally frequent."""
+    return -0.5 * (inputs - class_centres()).square()  # [inputs, classes]
 
 
 class Evidence(NamedTuple):
@@ -70,8 +145,8 @@ def settings(study: Study) -> str:
     rows, context = len(study.toy.data.labels), context_for(len(study.toy.classes))
     return (
         f"R = {NUM_CELLS} cells, γ = {RETENTION}, κ² = {CELL_VARIANCE}, local weight {LOCAL_KL:g}, "
-        f"point weights, {rows} rows a batch, {context} of them the context, "
-        f"{WRITE_DRAWS} draws a write, seed {study.seed}"
+        f"point weights, {rows} rows per batch, {context} of them the context, "
+        f"{WRITE_DRAWS} draws per write, seed {study.seed}"
     )
 
 
@@ -104,12 +179,9 @@ def run_toy(name: str, seed: int = 0, epochs: int = EPOCHS) -> Study:
         torch.manual_seed(seed)
         model = toy_process(toy)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    rows, context = len(toy.data.labels), context_for(len(toy.classes))
-    for _ in range(epochs):
-        order = torch.randperm(rows, generator=generator)
-        terms = model(toy.data.inputs[order], toy.data.labels[order], context, generator)
-        loss = terms.total(examples=rows)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    data, context = TensorSource(*toy.data), context_for(len(toy.classes))
+    descent = Descent(model, Pass(model), optimizer, examples=len(data))
+    for epoch in range(epochs):
+        for batch in data.batches(len(data), generator):
+            descent.step(batch, context, epoch, 0, generator)
     return Study(toy, model.eval(), seed)

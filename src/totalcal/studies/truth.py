@@ -5,25 +5,22 @@ the study also tests what sections 3 and 4 claim: that the reducible term shrink
 one does not, and that the variance grows with the distance from the training data.
 """
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from totalcal.data.gaussians import Floats
+from totalcal.records import Summary, summarise
 from totalcal.scores.ranking import auroc
-from totalcal.studies.truth_measures import (
-    by_distance,
-    distance_to,
-    kl_to_truth,
-    rank_correlation,
-    risk_ceiling,
-)
-from totalcal.studies.truth_points import TASKS, points, training_set
-from totalcal.studies.truth_training import trained
+from totalcal.studies.truth_tasks import TASKS, points, trained, training_set
 from totalcal.types import Predictive
 
 DISTANCE_SLICES = 10
+HALVED = 0.5
 
 
 class Plan(NamedTuple):
@@ -124,3 +121,119 @@ def _model_variance(inside: Predictive, outside: Predictive) -> Floats:
     """Reducible and irreducible at all points: what is left of the variance without the data's own."""
     terms = [predictive.decompose().summed() for predictive in (inside, outside)]
     return np.concatenate([(term.reducible + term.irreducible).numpy() for term in terms])
+
+
+def kl_to_truth(truth: Floats, predicted: Floats) -> float:
+    """E_x KL(Cat(f_true(x)) ‖ Cat(h(x))), the misfit of section 2, exact at each x.
+
+    >>> kl_to_truth(np.array([[0.5, 0.5]]), np.array([[0.5, 0.5]]))
+    0.0
+    """
+    from scipy.special import rel_entr
+
+    return float(rel_entr(truth, predicted).sum(axis=1).mean())
+
+
+def rank_correlation(left: Floats, right: Floats) -> float:
+    """Spearman's ρ; NaN where one of the two is constant, because then nothing is ranked."""
+    from scipy.stats import spearmanr
+
+    if np.ptp(left) == 0 or np.ptp(right) == 0:
+        return float("nan")
+    return float(spearmanr(left, right).statistic)
+
+
+def risk_ceiling(truth: Floats) -> float:
+    """The rank correlation with the Bayes risk that f_true itself reaches by its own data term Σ_k f (1 − f).
+
+    Below 1 for more than two classes: the sum is no monotone function of 1 − max f.
+
+    >>> risk_ceiling(np.array([[0.5, 0.25, 0.25], [0.45, 0.45, 0.1], [1.0, 0.0, 0.0]]))
+    0.5
+    """
+    return rank_correlation((truth * (1 - truth)).sum(axis=1), 1 - truth.max(axis=1))
+
+
+def distance_to(data: Tensor, inputs: Tensor) -> Floats:
+    """min over the training points of ‖x − x_n‖, section 4."""
+    from sklearn.neighbors import NearestNeighbors
+
+    distance, _ = NearestNeighbors(n_neighbors=1).fit(data.numpy()).kneighbors(inputs.numpy())
+    return np.asarray(distance[:, 0], dtype=np.float64)
+
+
+def by_distance(distance: Floats, values: Floats, slices: int) -> tuple[tuple[float, float], ...]:
+    """Mean distance and mean value in slices of equally many points, the nearest first.
+
+    >>> by_distance(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0.3, 0.1, 0.2, 0.4]), slices=2)
+    ((1.5, 0.15...), (3.5, 0.35))
+    """
+    parts = np.array_split(np.argsort(distance, kind="stable"), slices)
+    return tuple((float(distance[part].mean()), float(values[part].mean())) for part in parts)
+
+
+class Claim(NamedTuple):
+    """One predictor and the three claims; a ratio is NaN where the predictor has no such term."""
+
+    model: str
+    reducible_ratio: float
+    """The mean reducible term at the largest N to that at the smallest."""
+    irreducible_ratio: float
+    """The same of the irreducible term."""
+    distance_ratio: float
+    """Mean reducible + irreducible in the farthest slice of points to the nearest, at the largest N."""
+    distance_correlation: Summary
+    """Rank correlation of the same with the distance: a few points of high variance do not move it."""
+
+    @property
+    def reducible_shrinks(self) -> bool | None:
+        """Whether it at least halves over the sweep."""
+        return None if math.isnan(self.reducible_ratio) else self.reducible_ratio <= HALVED
+
+    @property
+    def irreducible_stays(self) -> bool | None:
+        """Whether it does not halve over the sweep."""
+        return None if math.isnan(self.irreducible_ratio) else self.irreducible_ratio > HALVED
+
+    @property
+    def variance_grows(self) -> bool | None:
+        """Whether the variance is higher on average far from the training data than near it."""
+        return None if math.isnan(self.distance_ratio) else self.distance_ratio > 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self._asdict(),
+            "distance_correlation": self.distance_correlation._asdict(),
+            "reducible_shrinks": self.reducible_shrinks,
+            "irreducible_stays": self.irreducible_stays,
+            "variance_grows": self.variance_grows,
+        }
+
+
+def claims(found: Sequence[Measurement], plan: Plan) -> list[Claim]:
+    """The three claims, for every predictor of the sweep."""
+    rows = [row for row in found if row.task == plan.sweep_task]
+    return [
+        _claim(model, [row for row in rows if row.model == model], plan)
+        for model in dict.fromkeys(row.model for row in rows)
+    ]
+
+
+def _claim(model: str, rows: Sequence[Measurement], plan: Plan) -> Claim:
+    fewest = [row for row in rows if row.examples == min(plan.sweep)]
+    most = [row for row in rows if row.examples == max(plan.sweep)]
+    return Claim(
+        model,
+        _ratio([row.reducible for row in most], [row.reducible for row in fewest]),
+        _ratio([row.irreducible for row in most], [row.irreducible for row in fewest]),
+        _ratio(
+            [row.variance_by_distance[-1][1] for row in most],
+            [row.variance_by_distance[0][1] for row in most],
+        ),
+        summarise(row.distance_correlation for row in most),
+    )
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """Of the means over seeds."""
+    return sum(above) / sum(below) if sum(below) > 0 else math.nan

@@ -1,16 +1,28 @@
 """`fit`: training for real work, on Lightning Fabric, that survives being killed."""
 
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
 
 from totalcal.errors import InputError
+from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
-from totalcal.training.callbacks import Callback
-from totalcal.training.configuration import configuration
-from totalcal.training.denormals import flushed_denormals
-from totalcal.training.frozen import behind_backbone, embedded
-from totalcal.training.history import History
-from totalcal.training.keeper import Keeper, NoKeeper
+from totalcal.training.batches import (
+    Purpose,
+    borrowed_generators,
+    derived_seed,
+    epoch_batches,
+    generator_for,
+    reseed,
+)
+from totalcal.training.callbacks import Callback, Plan, ProgressBar, is_wanted
+from totalcal.training.history import EpochReport, History, Tally
 from totalcal.training.options import (
     ADAM,
     ONE_DEVICE,
@@ -20,10 +32,29 @@ from totalcal.training.options import (
     Optimisation,
     Settings,
 )
-from totalcal.training.progress import ProgressBar, is_wanted
-from totalcal.training.run import Run
-from totalcal.training.seeds import borrowed_generators
-from totalcal.training.sources import Data, LoaderSource, as_source
+from totalcal.training.resuming import Keeper, NoKeeper, RunState, configuration
+from totalcal.training.sources import (
+    Data,
+    LoaderSource,
+    Source,
+    TensorSource,
+    as_source,
+    labelled,
+    steps_per_epoch,
+)
+from totalcal.training.step import (
+    Descent,
+    Pass,
+    build_optimizer,
+    build_schedule,
+    check_weights,
+    flushed_denormals,
+    may_fuse,
+)
+from totalcal.training.stopping import EarlyStopping, context_for, validation_nll
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def fit(
@@ -46,19 +77,45 @@ def fit(
 ) -> History:
     """Minimise the free energy of a model on labelled data; the model is trained in place.
 
-    `data` and `validation` are (inputs, labels), a torch Dataset or DataLoader, or anything with `batches`.
-    `batch_size` rows make a step, on all devices together. With `patience` the run stops when the validation
-    NLL has not fallen for so many epochs, and the model is that of the best epoch. `freeze_backbone` computes
-    the backbone's outputs once and trains what stands behind it. A run with a folder for `checkpoints` saves
-    itself there each epoch (and every `checkpoint_steps` steps); called again, it goes on from there and ends
-    with the same bits as a run that was never stopped. `progress` is shown on a terminal, unless told.
+    The same seed gives the same bits on the same machine. A run with a folder for `checkpoints` saves itself
+    there; called again, it goes on from there and ends with the same bits as a run that was never stopped.
 
-    >>> import torch
-    >>> from totalcal import etp, fit
-    >>> inputs, labels = torch.randn(64, 2), torch.randint(3, (64,))
-    >>> history = fit(etp(torch.nn.Linear(2, 3), num_classes=3), (inputs, labels), epochs=2)
-    >>> [report.epoch for report in history.epochs]
-    [0, 1]
+    Args:
+        model: Any model of the family; it is left in evaluation mode.
+        data: (inputs, labels), a torch Dataset or DataLoader, or anything with `batches`. With a DataLoader
+            the number of examples is what its sampler gives per epoch.
+        epochs: How often the data is seen, at most.
+        batch_size: Rows per gradient step, on all devices together. A DataLoader keeps its own.
+        seed: Everything random in the run is a function of it.
+        optimisation: Optimiser, learning rate, schedule, weight decay, gradient clipping.
+        contexts: How many rows of a batch are its context, and when the memory takes them in.
+        validation: Data to measure the NLL of the predictive distribution on, after each epoch.
+        patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
+            epoch.
+        freeze_backbone: Compute the backbone's outputs once and train what stands behind it.
+        checkpoints: The folder of the run: it saves itself there after each epoch. The data is read through
+            once more at the start, so that a run is not resumed on other data.
+        checkpoint_steps: Save every so many steps, too.
+        callbacks: What watches the run (`totalcal.training.callbacks`).
+        progress: Whether to show a progress bar; by default on a terminal only.
+        hardware: Devices, strategy and precision, in the words of Lightning Fabric.
+
+    Returns:
+        A report and a time for each epoch.
+
+    Raises:
+        InputError: If the data, or a setting, cannot be used.
+        LabelError: If a label is not a class.
+        DivergenceError: If the loss, a weight or a memory cell ceases to be finite.
+        CheckpointError: If the folder holds the checkpoint of another run.
+
+    Example:
+        >>> import torch
+        >>> from totalcal import etp, fit
+        >>> inputs, labels = torch.randn(64, 2), torch.randint(3, (64,))
+        >>> history = fit(etp(torch.nn.Linear(2, 3), num_classes=3), (inputs, labels), epochs=2)
+        >>> [report.epoch for report in history.epochs]
+        [0, 1]
     """
     settings = Settings(epochs, batch_size, seed, optimisation, contexts, patience, hardware.precision)
     _check(settings, validation is not None)
@@ -69,9 +126,10 @@ def fit(
     with borrowed_generators(fabric.device), flushed_denormals():
         trained = model
         if freeze_backbone:
-            trained, device = behind_backbone(model), fabric.device
-            source = embedded(model.to(device), source, device)
-            held_out = None if held_out is None else embedded(model, held_out, device)
+            trained, device = _behind_backbone(model), fabric.device
+            reseed(device, derived_seed(seed, Purpose.LOADER))
+            source = _embedded(model.to(device), source, device)
+            held_out = None if held_out is None else _embedded(model, held_out, device)
         run = Run(settings, trained, model, source, held_out, fabric)
         keeper: Keeper | NoKeeper = NoKeeper()
         if checkpoints is not None:
@@ -81,6 +139,98 @@ def fit(
         return run.finish(keeper, [*bar, *callbacks])
 
 
+class Run:
+    """Epochs of steps, each between a checkpoint and the next.
+
+    `trained` learns from `data`; `whole` is the user's model: the same, or what `trained` is a part of.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        trained: TuringProcess,
+        whole: TuringProcess,
+        data: Source,
+        validation: Source | None,
+        fabric: "Fabric",
+    ) -> None:
+        self.settings, self.fabric = settings, fabric
+        self.trained, self.data, self.validation = trained, data, validation
+        options = settings.optimisation
+        trained.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        step = fabric.setup_module(Pass(trained, settings.contexts.write))
+        bare = build_optimizer(trained, options, may_fuse(fabric.device, settings.precision, options))
+        schedule = build_schedule(bare, options, settings.epochs)
+        optimizer: Any = fabric.setup_optimizers(bare)
+        clip = None
+        if options.clip is not None:
+            clip = partial(fabric.clip_gradients, step, optimizer, max_norm=options.clip)
+        self.descent = Descent(trained, step, optimizer, len(data), fabric.backward, clip)
+        stopping = EarlyStopping(settings.patience)
+        self.state = RunState(whole, optimizer, schedule, fabric.strategy.precision, stopping)
+
+    def finish(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> History:
+        """All that is left to do after the last checkpoint."""
+        state = self.state
+        keeper.resume(state)
+        with ExitStack() as watched:
+            for callback in callbacks:
+                steps = steps_per_epoch(self.data, self.settings.batch_size)
+                callback.started(Plan(self.trained, self.settings.epochs, steps))
+                watched.callback(callback.ended)
+            while not self._is_over():
+                self._train_epoch(keeper, callbacks)
+                self._end_epoch()
+                for callback in callbacks:
+                    callback.epoch_ended(state.history.epochs[-1])
+                keeper.after_epoch(state)
+        state.stopping.restore_best(state.model)
+        state.model.eval()
+        return state.history
+
+    def _train_epoch(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> None:
+        state, fabric, started = self.state, self.fabric, time.perf_counter()
+        self.descent.run.train()
+        place = fabric.device, fabric.global_rank, fabric.world_size
+        for batch, context in epoch_batches(self.data, self.settings, state.epoch, state.step, *place):
+            report = self.descent.step(batch, context, state.epoch, state.step)
+            state.tally.add(report)
+            state.step += 1
+            for callback in callbacks:
+                callback.stepped(report)
+            keeper.after_step(state)
+        check_weights(self.trained, self.descent.learning_rate)
+        state.history.seconds.append(time.perf_counter() - started)
+
+    def _end_epoch(self) -> None:
+        state = self.state
+        numbers = state.tally.means()
+        joint: Any = self.fabric.all_reduce(torch.tensor(list(numbers.values()), dtype=torch.float64))
+        means = dict(zip(numbers, joint.tolist(), strict=True))
+        report = EpochReport(
+            state.epoch, self.descent.learning_rate, **means, validation_nll=self._validation_nll()
+        )
+        state.history.epochs.append(report)
+        state.stopping.saw(state.history, state.model)
+        state.schedule.step()
+        state.epoch, state.step, state.tally = state.epoch + 1, 0, Tally()
+
+    def _validation_nll(self) -> float | None:
+        """The same on every rank, so that all of them stop together."""
+        if self.validation is None:
+            return None
+        seed, device = self.settings.seed, self.fabric.device
+        rows = generator_for(seed, Purpose.VALIDATION)
+        reseed(device, rows.initial_seed())
+        context = context_for(self.trained, self.data, self.settings.contexts.limit, rows, device)
+        reseed(device, derived_seed(seed, Purpose.VALIDATION, self.state.epoch))
+        nll = validation_nll(self.trained, self.validation, context, device)
+        return float(self.fabric.broadcast(nll))
+
+    def _is_over(self) -> bool:
+        return self.state.stopping.is_over(self.state.history) or self.state.epoch >= self.settings.epochs
+
+
 def _check(settings: Settings, has_validation: bool) -> None:
     if settings.epochs < 1 or settings.batch_size < 1:
         raise InputError(
@@ -88,3 +238,27 @@ def _check(settings: Settings, has_validation: bool) -> None:
         )
     if settings.patience is not None and not has_validation:
         raise InputError("patience is about the validation NLL, but there is no validation data. Give both.")
+    if settings.patience is not None and settings.patience < 1:
+        raise InputError(f"patience is a number of epochs, 1 or more, but is {settings.patience}.")
+
+
+def _behind_backbone(model: TuringProcess) -> TuringProcess:
+    """The latent and the head of a model, shared with it, as a process on embeddings."""
+    if stochastic_layers(model.backbone):
+        raise InputError(
+            "a frozen backbone has one output per input, but this one draws its weights. "
+            'Make the model with layers="none", or train all of it.'
+        )
+    return TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.weights)
+
+
+@torch.no_grad()
+def _embedded(model: TuringProcess, source: Source, device: torch.device) -> TensorSource:
+    """The backbone's outputs for all rows, in evaluation mode, held in memory."""
+    model.eval()
+    rows = [
+        (model.encode(inputs.to(device)).cpu(), labels.cpu())
+        for inputs, labels in map(labelled, source.batches(256))
+    ]
+    embeddings, labels = zip(*rows, strict=True)
+    return TensorSource(torch.cat(embeddings), torch.cat(labels))

@@ -1,4 +1,4 @@
-"""What a run leaves behind: numbers a step, means an epoch."""
+"""What a run leaves behind: numbers per step, means per epoch."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from totalcal.types import LossTerms, Movement
+
+MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
 
 
 class StepReport(NamedTuple):
@@ -27,7 +29,7 @@ class StepReport(NamedTuple):
     def of(
         cls, epoch: int, step: int, rows: int, loss: Tensor, terms: LossTerms, movement: Movement
     ) -> "StepReport":
-        """All numbers are fetched at once: a device is asked for them one time a step."""
+        """All numbers are fetched at once: a device is asked for them once per step."""
         numbers = [loss, *terms[:4], movement.mean]
         return cls(epoch, step, rows, *torch.stack([number.detach().to(loss) for number in numbers]).tolist())
 
@@ -51,22 +53,19 @@ class Tally:
 
     def __init__(self, rows: int = 0, sums: list[float] | None = None) -> None:
         self.rows = rows
-        self.sums = sums or [0.0] * len(_MEANS)
+        self.sums = sums or [0.0] * len(MEANS)
 
     def add(self, report: StepReport) -> None:
         self.rows += report.rows
         self.sums = [
-            old + report.rows * getattr(report, name) for name, old in zip(_MEANS, self.sums, strict=True)
+            old + report.rows * getattr(report, name) for name, old in zip(MEANS, self.sums, strict=True)
         ]
 
     def means(self) -> dict[str, float]:
-        return {name: total / self.rows for name, total in zip(_MEANS, self.sums, strict=True)}
+        return {name: total / self.rows for name, total in zip(MEANS, self.sums, strict=True)}
 
     def as_plain(self) -> dict[str, Any]:
         return {"rows": self.rows, "sums": list(self.sums)}
-
-
-_MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
 
 
 @dataclass

@@ -1,12 +1,12 @@
 """Where the batches of a run come from: tensors, a data set, a loader, or anything with `batches`."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from totalcal.errors import InputError
 from totalcal.types import Batch
@@ -17,12 +17,12 @@ class Source(Protocol):
     """Labelled rows that come in batches, in an order drawn from the generator, or in their own without."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """How many rows an epoch has."""
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
     ) -> Iterable[tuple[Tensor, Tensor]]:
-        """All rows once."""
+        """The rows of one epoch."""
 
 
 Data: TypeAlias = Source | tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
@@ -49,6 +49,21 @@ class TensorSource:
             yield Batch(self.inputs[rows], self.labels[rows])
 
 
+class WeightedSource:
+    """As many rows per epoch as there are, drawn with replacement in proportion to their weights."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor, weights: Tensor) -> None:
+        self.inputs, self.labels, self.weights = inputs, labels, weights
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        drawn = torch.multinomial(self.weights, len(self), replacement=True, generator=generator)
+        for rows in drawn.split(batch_size):
+            yield Batch(self.inputs[rows], self.labels[rows])
+
+
 class DatasetSource:
     """A map-style data set of torch: pairs of input and label."""
 
@@ -65,18 +80,23 @@ class DatasetSource:
 class LoaderSource:
     """A loader of the user's own, with the batch size and the kind of order that it was made with.
 
-    Its generator is seeded for each epoch, or torch's own where it has none, so that a run can be repeated.
+    Its length is the number of rows that its sampler gives per epoch. Every generator that the loader and its
+    samplers hold is seeded for each epoch, and its workers start anew, so that a run can be repeated and
+    resumed.
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
+        self._rows = rows_per_epoch(loader)
 
     def __len__(self) -> int:
-        return len(self.loader.dataset)  # type: ignore[arg-type]
+        return self._rows
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
-        if self.loader.generator is not None and generator is not None:
-            self.loader.generator.manual_seed(generator.initial_seed())
+        seed = 0 if generator is None else generator.initial_seed()
+        for own in _own_generators(self.loader):
+            own.manual_seed(seed)
+        self.loader._iterator = None  # workers that persist would carry their generators into the next epoch
         return self.loader
 
 
@@ -95,16 +115,90 @@ def as_source(data: Data) -> Source:
             f"data must be (inputs, labels), a torch Dataset or DataLoader, or have `batches`, "
             f"but is a {type(data).__name__}."
         )
-    if len(source) == 0:
+    if _length(source) == 0:
         raise InputError("there is nothing to learn from: the data has no rows.")
     return source
 
 
-def fingerprint(source: Source, batch_size: int, generator: torch.Generator) -> int:
-    """A number that is the same for the same data: the checksum of a first batch."""
-    inputs, labels = next(iter(source.batches(batch_size, generator)))
-    return zlib.crc32(_bytes(labels), zlib.crc32(_bytes(inputs)))
+def labelled(drawn: Any) -> Batch:
+    """What a source gave for a batch, as inputs and labels."""
+    if isinstance(drawn, tuple | list) and len(drawn) == 2:
+        return Batch(*drawn)
+    came = f"{len(drawn)} of them" if isinstance(drawn, tuple | list) else f"a {type(drawn).__name__}"
+    raise InputError(
+        f"a batch must be a pair of inputs and labels, but {came} came. "
+        "Training and validation need labels: give TensorDataset(inputs, labels), or a collate_fn of pairs."
+    )
 
 
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().numpy().tobytes()
+def rows_per_epoch(loader: DataLoader[Any]) -> int:
+    """How many rows a loader gives per epoch, which is up to its sampler and not to its data set.
+
+    >>> from torch.utils.data import SubsetRandomSampler, TensorDataset
+    >>> rows = TensorDataset(torch.zeros(100, 2), torch.zeros(100))
+    >>> rows_per_epoch(DataLoader(rows, 4, sampler=SubsetRandomSampler(range(10)), drop_last=True))
+    8
+    """
+    if isinstance(loader.dataset, IterableDataset):
+        return _length(loader.dataset)
+    with torch.random.fork_rng(devices=[]):  # a sampler without a length is counted, which may draw numbers
+        if loader.batch_sampler is None:  # what the data set gives are batches already
+            return sum(len(labelled(batch).labels) for batch in loader)
+        batches: Any = loader.batch_sampler
+        if type(batches) is not BatchSampler:
+            return sum(len(list(rows)) for rows in batches)
+        sampler: Any = batches.sampler
+        rows = len(sampler) if _has_length(sampler) else sum(1 for _ in sampler)
+    return rows - rows % batches.batch_size if batches.drop_last else rows
+
+
+def steps_per_epoch(source: Source, batch_size: int) -> int:
+    """A loader has batches of its own size."""
+    if isinstance(source, LoaderSource) and _has_length(source.loader):
+        return len(source.loader)
+    return -(-len(source) // batch_size)
+
+
+def first_rows(source: Source, batch_size: int, generator: torch.Generator) -> int:
+    """The checksum of a first batch: what a checkpoint of version 0.1 knows of its data."""
+    return _checksum(labelled(next(iter(source.batches(batch_size, generator)))), 0)
+
+
+def all_rows(source: Source, batch_size: int) -> int:
+    """The checksum of every row of an epoch, in the source's own order: one pass over the data."""
+    checksum = 0
+    for batch in source.batches(batch_size):
+        checksum = _checksum(labelled(batch), checksum)
+    return checksum
+
+
+def _checksum(batch: Batch, before: int) -> int:
+    for tensor in batch:
+        values = tensor.detach().cpu().contiguous()
+        before = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, before)
+    return before
+
+
+def _own_generators(loader: DataLoader[Any]) -> Iterator[torch.Generator]:
+    samplers = (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
+    for owner in samplers:
+        generator = getattr(owner, "generator", None)
+        if isinstance(generator, torch.Generator):
+            yield generator
+
+
+def _length(data: Any) -> int:
+    if not _has_length(data):
+        raise InputError(
+            "how much the weights' KL counts depends on the number of rows, but this data has no length. "
+            "Give it a __len__ that returns the number of rows per epoch."
+        )
+    return len(data)
+
+
+def _has_length(data: Any) -> bool:
+    try:
+        len(data)
+    except (TypeError, NotImplementedError):
+        return False
+    return isinstance(data, Sized)

@@ -1,26 +1,192 @@
-"""One training step's forward pass, as one module that data-parallel wrappers can hold."""
+"""The gradient step, written once: `fit`, `train`, the estimators and the toys all take it.
 
+A step reads a batch, writes its first rows to the memory, and goes down the free energy of all of it. A
+loss, a weight or a cell that is not finite ends a run, and the error says where and why.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
 from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
-from totalcal.parts.sampling import WeightKLs
+from totalcal.errors import DivergenceError, UnknownNameError
+from totalcal.parts.sampling import WeightKLs, stochastic_layers
 from totalcal.process import TuringProcess
-from totalcal.training.options import Contexts
-from totalcal.types import LossTerms, Movement
+from totalcal.training.batches import context_size
+from totalcal.training.history import StepReport
+from totalcal.training.options import Contexts, Optimisation, Precision
+from totalcal.training.sources import Source, labelled
+from totalcal.types import Batch, LossTerms, Movement
+
+_CAUSES = {
+    "expected_nll": "The backbone's output overflows: scale the inputs (z-score) or lower the learning rate",
+    "local_kl": "A belief over π has left the range of numbers: lower the learning rate",
+    "latent_kl": "The distribution of Z has collapsed or exploded: lower the learning rate or its weight",
+    "weight_kl": "The distribution of the weights has left the range of numbers: lower the learning rate",
+    "loss": "The terms are finite, but their sum is not: the weights of the KLs are too large",
+}
 
 
-class TrainingStep(nn.Module):
-    """Encode a batch once; write its first rows to the memory; the free energy of all of it."""
+class Pass(nn.Module):
+    """The forward pass of a step as one module, which data-parallel wrappers can hold.
 
-    def __init__(self, process: TuringProcess, write: str = Contexts.write) -> None:
+    Encodes a batch once, writes its first rows to the memory, gives the free energy of all of it. A write
+    draws from `write_generator`, or from the memory's own generator without one.
+    """
+
+    def __init__(
+        self,
+        process: TuringProcess,
+        write: str = Contexts.write,
+        write_generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
-        self.process, self.write = process, write
+        self.process, self.write, self.write_generator = process, write, write_generator
 
-    def forward(self, inputs: Tensor, labels: Tensor, context: int) -> tuple[LossTerms, Movement]:
+    def forward(
+        self, inputs: Tensor, labels: Tensor, context: int, generator: torch.Generator | None = None
+    ) -> tuple[LossTerms, Movement]:
         kls: WeightKLs = {}
-        embedding = self.process.encode(inputs, kls=kls)
+        embedding = self.process.encode(inputs, generator, kls)
         rows = embedding[:context].detach(), labels[:context]
         if self.write == "before":
-            movement = self.process.absorb(*rows)
-            return self.process.loss_terms(embedding, labels, context, kls=kls), movement
-        terms = self.process.loss_terms(embedding, labels, context, kls=kls)
-        return terms, self.process.absorb(*rows)
+            movement = self.process.absorb(*rows, self.write_generator)
+            return self.process.loss_terms(embedding, labels, context, generator, kls), movement
+        terms = self.process.loss_terms(embedding, labels, context, generator, kls)
+        return terms, self.process.absorb(*rows, self.write_generator)
+
+
+class Descent:
+    """A model's pass, its optimiser, and the step that both take on a training set of so many `examples`.
+
+    `run` is the pass, or what a data-parallel wrapper made of it; `backward` and `clip` are the wrapper's
+    own.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        run: nn.Module,
+        optimizer: Optimizer,
+        examples: int,
+        backward: Callable[[Tensor], object] = Tensor.backward,
+        clip: Callable[[], object] | None = None,
+    ) -> None:
+        self.model, self.run, self.optimizer, self.examples = model, run, optimizer, examples
+        self.backward, self.clip = backward, clip
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def step(
+        self, batch: Batch, context: int, epoch: int, step: int, generator: torch.Generator | None = None
+    ) -> StepReport:
+        """One step; its first `context` rows are the context."""
+        terms, movement = self.run(batch.inputs, batch.labels, context, generator)
+        loss = terms.total(examples=self.examples, epoch=epoch)
+        report = StepReport.of(epoch, step, len(batch.labels), loss, terms, movement)
+        check_loss(report, self.model, self.learning_rate)
+        self.optimizer.zero_grad()
+        self.backward(loss)
+        if self.clip is not None:
+            self.clip()
+        self.optimizer.step()
+        return report
+
+    def epoch(
+        self, source: Source, batch_size: int, epoch: int, generator: torch.Generator | None = None
+    ) -> Iterator[StepReport]:
+        """A step for each batch of a source held in memory; everything is drawn from one generator."""
+        order = generator or torch.default_generator
+        for step, drawn in enumerate(source.batches(batch_size, order)):
+            batch = labelled(drawn)
+            yield self.step(batch, context_size(len(batch.labels), generator), epoch, step, generator)
+        check_weights(self.model, self.learning_rate)
+
+
+def check_loss(report: StepReport, model: nn.Module, learning_rate: float) -> None:
+    """Raise if the loss of a step is not a number, before its gradient reaches the weights."""
+    if math.isfinite(report.loss):
+        return
+    term = next(name for name in _CAUSES if not math.isfinite(getattr(report, name)))
+    cause = _not_finite(model) or _CAUSES[term]
+    raise DivergenceError(
+        f"the loss is {report.loss} in epoch {report.epoch}, step {report.step}: "
+        f"its term {term} is {getattr(report, term)}.\n  {cause} "
+        f"(the learning rate is {learning_rate:g}), or set Optimisation(clip=1.0)."
+    )
+
+
+def check_weights(model: nn.Module, learning_rate: float) -> None:
+    """Raise if training has left something that is not finite: the last step's loss cannot tell of it."""
+    cause = _not_finite(model)
+    if cause is not None:
+        raise DivergenceError(
+            f"training has ended in numbers that are not finite.\n  {cause} "
+            f"(the learning rate is {learning_rate:g}), or set Optimisation(clip=1.0)."
+        )
+
+
+def _not_finite(model: nn.Module) -> str | None:
+    """The first parameter that is not finite, or buffer with a NaN: a mask may hold −∞ and be right."""
+    parameters = (name for name, weight in model.named_parameters() if not weight.isfinite().all())
+    buffers = (name for name, value in model.named_buffers() if value.isnan().any())
+    broken = next(parameters, None) or next(buffers, None)
+    return broken and f"{broken} is not finite: an earlier step was too long. Lower the learning rate"
+
+
+def build_optimizer(model: nn.Module, options: Optimisation, fused: bool) -> Optimizer:
+    """Adam or SGD with momentum over the parameters that want a gradient."""
+    groups = _groups(model, options.weight_decay)
+    if options.optimizer == "adam":
+        return Adam(groups, lr=options.learning_rate, fused=fused)
+    if options.optimizer == "sgd":
+        return SGD(groups, lr=options.learning_rate, momentum=options.momentum, fused=fused)
+    raise UnknownNameError("optimizer", options.optimizer, ("adam", "sgd"))
+
+
+def build_schedule(optimizer: Optimizer, options: Optimisation, epochs: int) -> LRScheduler:
+    """Half a cosine over the epochs down to 0, or none; moved once per epoch."""
+    if options.schedule == "cosine":
+        return CosineAnnealingLR(optimizer, T_max=epochs)
+    if options.schedule == "constant":
+        return LambdaLR(optimizer, lambda epoch: 1.0)
+    raise UnknownNameError("schedule", options.schedule, ("cosine", "constant"))
+
+
+def may_fuse(device: torch.device, precision: Precision, options: Optimisation) -> bool:
+    """Whether one kernel may update all parameters; not where scaled gradients must be clipped before."""
+    return device.type in {"cpu", "cuda"} and not (precision == "16-mixed" and options.clip is not None)
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Numbers below 10⁻³⁸ are zeros while a run trains.
+
+    A processor is slow over denormal numbers, and gradients far back in a padded text are nothing else: a
+    step of an LSTM over 500 words is several times as fast without them. torch does not tell how it was set,
+    so afterwards it is as it comes: denormal numbers are kept.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Weight decay is for weights that are points: weights with a distribution have their prior."""
+    stochastic = {id(weight) for layer in stochastic_layers(model) for weight in layer.parameters()}
+    wanted = [weight for weight in model.parameters() if weight.requires_grad]
+    points = _group((weight for weight in wanted if id(weight) not in stochastic), weight_decay)
+    drawn = _group((weight for weight in wanted if id(weight) in stochastic), 0.0)
+    return [group for group in (points, drawn) if group["params"]]
+
+
+def _group(parameters: Iterable[nn.Parameter], weight_decay: float) -> dict[str, object]:
+    return {"params": list(parameters), "weight_decay": weight_decay}

@@ -1,15 +1,17 @@
-"""Optimisers and schedules."""
+"""The step: optimisers, schedules, numbers that are not finite."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from totalcal import bnn, fit, softmax
-from totalcal.errors import UnknownNameError
-from totalcal.training.optimiser import build_optimizer
+from totalcal import bnn, fit, softmax, train
+from totalcal.errors import DivergenceError, UnknownNameError
 from totalcal.training.options import Optimisation
+from totalcal.training.step import build_optimizer, flushed_denormals
 
 
 def test_the_cosine_moves_once_an_epoch(quadrants: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -46,3 +48,49 @@ def test_weight_decay_leaves_weights_with_a_law_to_their_prior() -> None:
 def test_unknown_names_are_refused(wrong: Optimisation, quadrants: tuple[torch.Tensor, torch.Tensor]) -> None:
     with pytest.raises(UnknownNameError):
         fit(softmax(nn.Linear(2, 3), 3), quadrants, epochs=1, optimisation=wrong)
+
+
+def test_denormal_numbers_are_zeros_within_and_kept_after() -> None:
+    with flushed_denormals():
+        flushed = torch.tensor([1e-30]) * torch.tensor([1e-10])
+    kept = torch.tensor([1e-30]) * torch.tensor([1e-10])
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot flush denormal numbers")
+    assert flushed.item() == 0
+    assert kept.item() > 0
+
+
+class Root(nn.Module):
+    """Its first loss is log 3, and the gradient of it is infinite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.weight.sqrt().expand(len(inputs), 3)
+
+
+@pytest.mark.parametrize(
+    "one_step",
+    [partial(fit, epochs=1), lambda model, rows: train(model, *rows, epochs=1)],
+    ids=["fit", "train"],
+)
+def test_training_does_not_end_in_weights_that_are_not_finite(
+    one_step: Callable[..., object], quadrants: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    with pytest.raises(DivergenceError, match=r"backbone\.weight is not finite"):
+        one_step(softmax(Root(), 3), quadrants)
+
+
+def test_a_plain_loop_refuses_a_loss_that_is_not_finite(
+    quadrants: tuple[torch.Tensor, torch.Tensor],
+) -> None:
+    with pytest.raises(DivergenceError, match=r"epoch 0, step 1: .*expected_nll"):
+        train(softmax(Root(), 3), *quadrants, epochs=1, batch_size=48)
+
+
+def test_a_mask_of_minus_infinity_is_no_divergence(quadrants: tuple[torch.Tensor, torch.Tensor]) -> None:
+    net = nn.Linear(2, 3)
+    net.register_buffer("mask", torch.tensor([-torch.inf]))
+    train(softmax(net, 3), *quadrants, epochs=1)

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
-from totalcal.training.checkpoint import FORMAT, Checkpoint, read_checkpoint, write_checkpoint
-from totalcal.training.folder import CheckpointFolder, load_checkpoint
+from totalcal.training.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    CheckpointFolder,
+    load_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 
 def checkpoint(epoch: int) -> Checkpoint:

@@ -3,7 +3,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from totalcal.studies.truth_points import RARE, TASKS, points, training_set
+from totalcal.studies.truth_tasks import RARE, TASKS, points, training_set
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -1,0 +1,216 @@
+"""DataLoaders of the user's own: how many rows they give, and runs with workers that repeat and resume."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+from totalcal import bnn, fit
+from totalcal.errors import CheckpointError, InputError
+from totalcal.process import TuringProcess
+from totalcal.training.callbacks import Callback, Plan
+from totalcal.training.history import StepReport
+from totalcal.training.sources import as_source
+
+Pair = tuple[Tensor, Tensor]
+Make = Callable[..., TuringProcess]
+ROWS = TensorDataset(torch.arange(100.0).unsqueeze(1), torch.arange(100))
+
+
+class Augmented(Dataset[tuple[Tensor, Tensor]]):
+    """Noise on every row, from each of the generators that augmentations draw from."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
+        self.inputs, self.labels = inputs, labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        noise = torch.randn(2) + random.gauss(0, 1) + float(np.random.normal())  # noqa: NPY002
+        return self.inputs[row] + 0.1 * noise, self.labels[row]
+
+
+class EveryThird(Sampler[int]):
+    """A sampler of the user's own that has no length."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(0, 100, 3)
+
+
+class Pairs(Sampler[list[int]]):
+    """A batch sampler of the user's own."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        yield from ([row, row + 1] for row in range(0, 50, 5))
+
+    def __len__(self) -> int:
+        return 10
+
+
+class StopAt(Callback):
+    def __init__(self, epoch: int, step: int) -> None:
+        self.place = (epoch, step)
+
+    def stepped(self, report: StepReport) -> None:
+        if (report.epoch, report.step) == self.place:
+            raise KeyboardInterrupt
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    other = second.state_dict()
+    return all(torch.equal(value, other[name]) for name, value in first.state_dict().items())
+
+
+LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
+    "shuffled": lambda: DataLoader(ROWS, 8, shuffle=True),
+    "drop_last": lambda: DataLoader(ROWS, 8, drop_last=True),
+    "subset": lambda: DataLoader(ROWS, 8, sampler=SubsetRandomSampler(range(10))),
+    "subset, drop_last": lambda: DataLoader(ROWS, 8, sampler=SubsetRandomSampler(range(10)), drop_last=True),
+    "weighted": lambda: DataLoader(ROWS, 8, sampler=WeightedRandomSampler([1.0] * 100, 250)),
+    "without length": lambda: DataLoader(ROWS, 8, sampler=EveryThird()),
+    "batch_sampler": lambda: DataLoader(ROWS, batch_sampler=BatchSampler(range(30), 7, drop_last=True)),
+    "own batch_sampler": lambda: DataLoader(ROWS, batch_sampler=Pairs()),
+    "batches of the data set": lambda: DataLoader(
+        ROWS, sampler=BatchSampler(SequentialSampler(range(30)), 7, drop_last=False), batch_size=None
+    ),
+}
+
+
+@pytest.mark.parametrize("make", LOADERS.values(), ids=LOADERS)
+def test_the_number_of_examples_is_what_an_epoch_gives(make: Callable[[], DataLoader[Any]]) -> None:
+    assert len(as_source(make())) == sum(len(labels) for _, labels in make())
+
+
+def test_the_weights_kl_counts_by_the_rows_of_the_sampler() -> None:
+    """One step on the same ten rows, from a loader of ten and from a sampler of ten among a thousand."""
+    inputs = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0))
+    labels = (inputs > 0).sum(1)
+    losses = []
+    for data in (
+        DataLoader(TensorDataset(inputs[:10], labels[:10]), 10),
+        DataLoader(TensorDataset(inputs, labels), 10, sampler=list(range(10))),
+    ):
+        torch.manual_seed(0)
+        losses.append(fit(bnn(nn.Linear(2, 3), 3), data, epochs=1).epochs[0].loss)
+    assert losses[0] == losses[1]
+
+
+def test_counting_a_sampler_leaves_the_callers_generator_alone() -> None:
+    before = torch.get_rng_state()
+    as_source(DataLoader(ROWS, batch_sampler=BatchSampler(RandomSampler(ROWS), 7, drop_last=True)))
+    as_source(DataLoader(ROWS, sampler=BatchSampler(RandomSampler(ROWS), 7, drop_last=True), batch_size=None))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_same_seed_gives_the_same_bits_with_workers(
+    workers: int, quadrants: Pair, make_etp: Make
+) -> None:
+    models = make_etp(), make_etp()
+    for number, model in enumerate(models):
+        torch.manual_seed(number)
+        np.random.seed(number)  # noqa: NPY002
+        random.seed(number)
+        fit(model, DataLoader(Augmented(*quadrants), 32, shuffle=True, num_workers=workers), epochs=2)
+    assert same(*models)
+
+
+def persistent(*pair: Tensor) -> DataLoader[Any]:
+    return DataLoader(Augmented(*pair), 32, shuffle=True, num_workers=2, persistent_workers=True)
+
+
+def transient(*pair: Tensor) -> DataLoader[Any]:
+    return DataLoader(Augmented(*pair), 32, shuffle=True, num_workers=2)
+
+
+def own_generators(*pair: Tensor) -> DataLoader[Any]:
+    """The sampler's generator is not the loader's."""
+    sampler = WeightedRandomSampler([1.0] * len(pair[1]), 64, generator=torch.Generator().manual_seed(3))
+    return DataLoader(Augmented(*pair), 32, sampler=sampler, generator=torch.Generator())
+
+
+@pytest.mark.parametrize("as_data", [transient, persistent, own_generators])
+def test_a_run_with_workers_resumes_to_the_bit(
+    as_data: Callable[..., DataLoader[Any]], quadrants: Pair, make_etp: Make, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "checkpoint_steps": 1}
+    calm, stopped, resumed = make_etp(), make_etp(), make_etp(seed=1)
+    history = fit(calm, as_data(*quadrants), validation=as_data(*quadrants), **settings)
+    loader, held_out = as_data(*quadrants), as_data(*quadrants)
+    with pytest.raises(KeyboardInterrupt):
+        fit(
+            stopped,
+            loader,
+            validation=held_out,
+            checkpoints=tmp_path,
+            callbacks=[StopAt(1, 0)],
+            **settings,
+        )
+    again = fit(resumed, loader, validation=held_out, checkpoints=tmp_path, **settings)
+    assert same(resumed, calm)
+    assert again.epochs == history.epochs
+
+
+def test_a_frozen_backbone_sees_a_shuffled_loader_alike(quadrants: Pair, make_etp: Make) -> None:
+    models = make_etp(layers="none"), make_etp(layers="none")
+    for number, model in enumerate(models):
+        torch.manual_seed(number)
+        fit(model, DataLoader(Augmented(*quadrants), 32, shuffle=True), epochs=1, freeze_backbone=True)
+    assert same(*models)
+
+
+def test_one_changed_label_anywhere_is_other_data(quadrants: Pair, make_etp: Make, tmp_path: Path) -> None:
+    inputs, labels = quadrants
+    fit(make_etp(), DataLoader(TensorDataset(inputs, labels), 8), epochs=1, checkpoints=tmp_path)
+    for row in (8, 95):  # the first batch holds neither
+        other = labels.clone()
+        other[row] = (other[row] + 1) % 3
+        with pytest.raises(CheckpointError, match="data_digest was"):
+            fit(make_etp(), DataLoader(TensorDataset(inputs, other), 8), epochs=1, checkpoints=tmp_path)
+
+
+def test_a_plan_counts_the_loaders_own_batches(quadrants: Pair, make_etp: Make) -> None:
+    plans: list[Plan] = []
+
+    class Watch(Callback):
+        def started(self, plan: Plan) -> None:
+            plans.append(plan)
+
+    fit(make_etp(), DataLoader(TensorDataset(*quadrants), 8), epochs=1, callbacks=[Watch()])
+    assert plans[0].steps == 12
+
+
+def test_rows_without_labels_are_refused_in_words(quadrants: Pair, make_etp: Make) -> None:
+    bare = DataLoader(TensorDataset(quadrants[0]), 8)
+    with pytest.raises(InputError, match="pair of inputs and labels, but 1 of them"):
+        fit(make_etp(), bare, epochs=1)
+    with pytest.raises(InputError, match="pair of inputs and labels"):
+        fit(make_etp(), quadrants, epochs=1, validation=bare)
+
+
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from ((torch.zeros(2), torch.tensor(0)) for _ in range(4))
+
+
+def test_a_stream_must_say_how_long_it_is(make_etp: Make) -> None:
+    with pytest.raises(InputError, match="__len__"):
+        fit(make_etp(), DataLoader(Stream(), 2), epochs=1)
