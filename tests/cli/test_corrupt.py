@@ -2,7 +2,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from totalcal.cli.app import app
-from totalcal.cli.corrupt import corrupt  # noqa: F401  registers the command
+from totalcal.cli.data import corrupt  # noqa: F401  registers the command
 
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(3, 28, 28), dtype=np.uint8)
 

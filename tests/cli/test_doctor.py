@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from totalcal import __version__
-from totalcal.cli import doctor, installation  # noqa: F401  # registers the command
+from totalcal.cli import doctor
 from totalcal.cli.app import app
 
 
@@ -32,13 +32,13 @@ def test_a_whole_core_is_told_with_versions():
 
 def test_text_names_every_extra_and_says_that_the_core_is_whole():
     lines = run().stdout
-    assert all(f"[{extra}]" in lines for extra in installation.PURPOSES)
+    assert all(f"[{extra}]" in lines for extra in doctor.PURPOSES)
     assert "The core is whole." in lines
 
 
 def test_every_extra_a_user_can_want_has_a_purpose():
     declared = set(metadata.metadata("totalcal").get_all("Provides-Extra"))
-    assert declared - {"all", "lint", "test"} == set(installation.PURPOSES)
+    assert declared - {"all", "lint", "test"} == set(doctor.PURPOSES)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_torch_that_does_not_import_is_told_and_fails(monkeypatch):
 
 
 def test_a_package_too_old_or_without_its_files_has_a_problem(monkeypatch):
-    assert installation.examine(Requirement("numpy>=1.0")).problem is None
-    assert installation.examine(Requirement("numpy>=999")).problem == ">=999 is needed"
-    monkeypatch.setattr(installation, "find_spec", lambda module: None)
-    assert "install it anew" in installation.examine(Requirement("numpy")).problem
+    assert doctor.examine(Requirement("numpy>=1.0")).problem is None
+    assert doctor.examine(Requirement("numpy>=999")).problem == ">=999 is needed"
+    monkeypatch.setattr(doctor, "find_spec", lambda module: None)
+    assert "install it anew" in doctor.examine(Requirement("numpy")).problem

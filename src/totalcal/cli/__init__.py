@@ -1,9 +1,8 @@
-"""The command line: a file a group of commands, heavy imports inside of the commands."""
+"""The command line: one file per group of commands, heavy imports inside of the commands."""
 
 import sys
 
 from totalcal.cli import (  # noqa: F401
-    corrupt,
     data,
     demo,
     doctor,

@@ -3,9 +3,9 @@
 import typer
 
 from totalcal import __version__
-from totalcal.cli.manners import ExitCode, WithExamples
+from totalcal.cli.manners import Example, ExitCode, WithExamples
 
-__all__ = ["ExitCode", "app"]
+__all__ = ["Example", "ExitCode", "app"]
 
 app = typer.Typer(
     name="totalcal",

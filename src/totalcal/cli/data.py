@@ -1,4 +1,4 @@
-"""`totalcal data`: which sets there are, where they are, fetching and verifying them."""
+"""`totalcal data`: which sets there are, where, fetching, verifying. `totalcal corrupt`: spoiling images."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from totalcal.cli.app import ExitCode, app
+from totalcal.cli.app import Example, ExitCode, app
 
 data = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, fetch, verify, where."
@@ -20,9 +20,9 @@ Names = Annotated[list[str] | None, typer.Argument(help="Names of sets; all of t
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
-@data.command("list")
+@data.command("list", epilog=Example("totalcal data list"))
 def list_sets(as_json: AsJson = False) -> None:
-    """All sets, with their sizes and terms. [dim]Example: totalcal data list[/dim]"""
+    """All sets, with their sizes and terms."""
     from totalcal.data.catalogue import CATALOGUE
 
     rows = [
@@ -44,12 +44,12 @@ def list_sets(as_json: AsJson = False) -> None:
         typer.echo(f"{row['name']:18} {row['title']}\n{'':18} {row['examples']} examples; {row['terms']}")
 
 
-@data.command()
+@data.command(epilog=Example("totalcal data fetch fashion-mnist mnist"))
 def fetch(
     names: Annotated[list[str], typer.Argument(help="Names of sets, as `totalcal data list` gives them.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Bring sets into the cache, decoded. [dim]Example: totalcal data fetch fashion-mnist mnist[/dim]"""
+    """Bring sets into the cache, decoded."""
     from totalcal.data.loading import entry, load_with_statistics
 
     for dataset in [entry(name) for name in names]:
@@ -58,9 +58,9 @@ def fetch(
             typer.echo(f"{dataset.name}/{split}: {len(decoded.arrays.labels)} examples")
 
 
-@data.command()
+@data.command(epilog=Example("totalcal data verify digits iris"))
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
-    """Digests, counts, known means of what is here. [dim]Example: totalcal data verify digits iris[/dim]"""
+    """Digests, counts, known means of what is here."""
     from totalcal.data.catalogue import CATALOGUE
     from totalcal.data.loading import entry, findings
 
@@ -81,9 +81,9 @@ def verify(names: Names = None, data_dir: DataDir = None) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-@data.command()
+@data.command(epilog=Example("totalcal data where mnist"))
 def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Where each set is on this machine; fetches nothing. [dim]Example: totalcal data where mnist[/dim]"""
+    """Where each set is on this machine; fetches nothing."""
     from totalcal.data.catalogue import CATALOGUE
     from totalcal.data.loading import entry
     from totalcal.data.sources import locate
@@ -99,3 +99,36 @@ def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False
         return
     for name, place in places.items():
         typer.echo(f"{name:32} {place}")
+
+
+@app.command(rich_help_panel="Data", epilog=Example("totalcal corrupt picture.png --sheet sheet.png"))
+def corrupt(
+    source: Path = typer.Argument(
+        ..., exists=True, dir_okay=False, help="A .npy of bytes, a .npz with `images`, or a picture."
+    ),
+    sheet: Path | None = typer.Option(None, help="Draw one image in 19 types × 5 severities to this file."),
+    save: Path | None = typer.Option(
+        None, help="Write TYPE.npy to this folder, in the layout of CIFAR-10-C."
+    ),
+    types: list[str] | None = typer.Option(None, "--type", help="Save this type only; may be repeated."),
+    index: int = typer.Option(0, help="Which image the sheet shows."),
+    side: int = typer.Option(32, min=8, help="The side that a picture is resized to."),
+    seed: int = typer.Option(0, help="Other seeds, other draws."),
+    dataset: str = typer.Option("", help="Name of the data set, part of the key of all draws."),
+    frost_dir: Path | None = typer.Option(None, help="Folder of frost1.png … if you have the photographs."),
+) -> None:
+    """Corrupt images in 19 ways at 5 severities, at the strength of CIFAR-10-C."""
+    from totalcal.corruptions import CORRUPTIONS
+    from totalcal.corruptions.files import contact_sheet, read_images, save_corrupted
+
+    if sheet is None and save is None:
+        raise typer.BadParameter("say what to make: --sheet FILE, --save FOLDER, or both.")
+    images = read_images(source, side)
+    if sheet is not None:
+        contact_sheet(images[index], seed).save(sheet)
+        typer.echo(f"wrote {sheet}")
+    if save is not None:
+        for file in save_corrupted(
+            images, save, types or CORRUPTIONS, seed, dataset=dataset, frost_dir=frost_dir
+        ):
+            typer.echo(f"wrote {file}")

@@ -7,24 +7,21 @@ from typing import Annotated
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 from totalcal.cli.grid import Engine, run_jobs
 
 _CORRUPTIONS = ("gaussian_noise", "motion_blur", "fog", "contrast")
 _SEVERITIES = (1, 3, 5)
 
 
-@app.command(rich_help_panel="Start here")
+@app.command(rich_help_panel="Start here", epilog=Example("totalcal demo"))
 def demo(
     out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
     models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,rivals",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
     epochs: Annotated[int | None, typer.Option(help="Other than the preset's 40.", min=1)] = None,
 ) -> None:
-    """Train and judge all models and rivals on handwritten digits, and write a report; minutes on two cores.
-
-    [dim]Example: totalcal demo[/dim]
-    """
+    """Train and judge all models and baselines on handwritten digits, with a report; minutes on two cores."""
     from totalcal.bench.corruption_jobs import corruption_jobs
     from totalcal.bench.grid import cell_jobs
     from totalcal.bench.planning import Grid, models_named

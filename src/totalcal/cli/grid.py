@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from totalcal.cli.app import ExitCode, app
+from totalcal.cli.app import Example, ExitCode, app
 from totalcal.cli.progress import live_progress, look_at, print_progress
 from totalcal.cli.table import DEFAULT_RUNS
 
@@ -22,7 +22,10 @@ class Engine(StrEnum):
     DASK = "dask"
 
 
-@app.command(rich_help_panel="Experiments")
+@app.command(
+    rich_help_panel="Experiments",
+    epilog=Example("totalcal run digits --models etp,bnn,edl,enp --seeds 3 --epochs 5"),
+)
 def run(
     task: Annotated[
         str, typer.Argument(help="digits, fashion, cifar10, svhn, cifar100, imdb, iris, gaussians.")
@@ -62,10 +65,7 @@ def run(
         int | None, typer.Option(help="How many test images to corrupt; all unless told.", min=1)
     ] = None,
 ) -> None:
-    """Train and judge every model with every seed; what is finished is skipped.
-
-    [dim]Example: totalcal run digits --models etp,bnn,edl,enp --seeds 3 --epochs 5[/dim]
-    """
+    """Train and judge every model with every seed; what is finished is skipped."""
     from totalcal.bench.grid import cell_jobs
     from totalcal.bench.planning import Grid, models_named
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 
-@app.command(rich_help_panel="Models", epilog="Example: totalcal inspect fashion.totalcal")
+@app.command(rich_help_panel="Models", epilog=Example("totalcal inspect fashion.totalcal"))
 def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wrote.")) -> None:
     """Show what a model file holds: model, classes, gate and its price, scores, versions."""
     from rich.console import Console

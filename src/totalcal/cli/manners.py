@@ -1,7 +1,6 @@
 """How the command line speaks: an example beneath every command of a list, errors in one clear line."""
 
 import inspect
-import re
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -11,7 +10,6 @@ from typer.core import TyperGroup
 
 from totalcal.errors import DivergenceError, SourceError, TotalcalError
 
-_EXAMPLE = re.compile(r"\s*(?:\[\w+\])?Example: (?:\[\w+\])?(totalcal [^\[\n]+)(?:\[/\w*\])?")
 _UsageError: Any = typer.BadParameter.__base__  # typer has moved it between modules, but not in its family
 
 
@@ -24,6 +22,21 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+class Example(str):
+    """The epilog of a command: one line that works, beneath its help and in the list of commands.
+
+    >>> Example("totalcal demo"), Example("totalcal demo").line
+    ('Example: totalcal demo', 'totalcal demo')
+    """
+
+    line: str
+
+    def __new__(cls, line: str) -> "Example":
+        shown = super().__new__(cls, f"Example: {line}")
+        shown.line = line
+        return shown
+
+
 class WithExamples(TyperGroup):
     """A group whose list of commands shows, for each, what it does and one line that works."""
 
@@ -31,20 +44,15 @@ class WithExamples(TyperGroup):
         command = super().get_command(ctx, cmd_name)
         if command is not None and (example := example_of(command)):
             summary = inspect.cleandoc(command.help or "").partition("\n\n")[0]
-            command.short_help = f"{_EXAMPLE.sub('', summary)}\n[dim]{example}[/dim]"
+            command.short_help = f"{summary}\n[dim]{example}[/dim]"
         return command
 
 
 def example_of(command: Any) -> str:
-    """The example in a command's help; that of its first command if it is a group.
-
-    >>> example_of(typer.core.TyperCommand("demo", help="Show. Example: totalcal demo"))
-    'totalcal demo'
-    """
+    """The line in a command's `Example`; that of its first command if it is a group."""
     if isinstance(command, TyperGroup):
         return next(filter(None, map(example_of, command.commands.values())), "")
-    found = _EXAMPLE.search(f"{command.help or ''}\n{command.epilog or ''}")
-    return found[1].strip() if found else ""
+    return command.epilog.line if isinstance(command.epilog, Example) else ""
 
 
 def run(app: Callable[..., Any], arguments: list[str]) -> int:

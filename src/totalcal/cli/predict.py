@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 
-@app.command(rich_help_panel="Models", epilog="Example: totalcal predict iris.totalcal iris.csv -o out.csv")
+@app.command(rich_help_panel="Models", epilog=Example("totalcal predict iris.totalcal iris.csv -o out.csv"))
 def predict(
     file: Path = typer.Argument(..., help="A file that totalcal.save wrote."),
     inputs: Path = typer.Argument(..., help="A .csv with a header, an .npz, or a folder of images."),

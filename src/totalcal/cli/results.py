@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from totalcal.cli.app import ExitCode, app
+from totalcal.cli.app import Example, ExitCode, app
 
 results = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich", help="Records to keep, and pages made from them."
@@ -19,21 +19,21 @@ Target = Annotated[
 Pages = Annotated[list[Path], typer.Argument(help="Markdown pages, or folders of them.")]
 
 
-@results.command()
+@results.command(epilog=Example("totalcal results gather runs records/fashion.jsonl"))
 def gather(runs: Runs, target: Target) -> None:
-    """Finished runs into one file. [dim]Example: totalcal results gather runs records/fashion.jsonl[/dim]"""
+    """Finished runs into one file."""
     from totalcal.records.gathering import gather as gathered
 
     count = gathered(runs, target)
     typer.echo(f"{target}: {count.records} runs, {count.corruptions} lines of corruptions")
 
 
-@results.command()
+@results.command(epilog=Example("totalcal results write README.md docs/results"))
 def write(
     pages: Pages,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a page is stale.")] = False,
 ) -> None:
-    """Fill pages from their records. [dim]Example: totalcal results write README.md docs/results[/dim]"""
+    """Fill pages from their records."""
     from totalcal.report.markdown import fill, pages_beneath, stale_pages
 
     found = pages_beneath(pages)

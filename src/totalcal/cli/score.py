@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 
-@app.command(rich_help_panel="Judge")
+@app.command(rich_help_panel="Judge", epilog=Example("totalcal score predictions.npz --ood other.npz --json"))
 def score(
     predictions: Path = typer.Argument(
         help="An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration`, "
@@ -27,8 +27,6 @@ def score(
     """Judge predictions saved by any framework: fit, calibration, and foreign inputs told apart.
 
     Out-of-domain is the positive class.
-
-    Example: [bold]totalcal score predictions.npz --ood other.npz --json[/bold]
     """
     from totalcal.scores.files import evaluate_files
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from totalcal.cli.app import ExitCode, app
+from totalcal.cli.app import Example, ExitCode, app
 from totalcal.cli.progress import live_progress, look_at, print_progress
 from totalcal.cli.table import DEFAULT_RUNS, Runs
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-@app.command(rich_help_panel="Experiments")
+@app.command(rich_help_panel="Experiments", epilog=Example("totalcal status runs --once"))
 def status(
     runs: Runs = DEFAULT_RUNS,
     watch: Annotated[
@@ -25,7 +25,7 @@ def status(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
-    """Which runs are done, running, failed; time left. [dim]Example: totalcal status runs --once[/dim]"""
+    """Which runs are done, running, failed; time left."""
     from totalcal.records.folders import State, run_folders
 
     def folders() -> "list[RunFolder]":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 if TYPE_CHECKING:
     from totalcal.records.table import Table
@@ -28,7 +28,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@app.command(rich_help_panel="Experiments")
+@app.command(rich_help_panel="Experiments", epilog=Example("totalcal table runs --format markdown"))
 def table(
     runs: Runs = DEFAULT_RUNS,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
@@ -37,7 +37,7 @@ def table(
     corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
-    """Table 2 of the paper from finished runs. [dim]Example: totalcal table runs --format markdown[/dim]"""
+    """Table 2 of the paper from finished runs."""
     warn_of_damage(runs)
     show = _costs if cost else _corruptions if corruptions or figure else _results
     typer.echo(show(runs, Format.JSON if as_json else format))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 toy = typer.Typer(no_args_is_help=True, help="The paper's two toys (appendix B), trained and drawn.")
 app.add_typer(toy, name="toy", rich_help_panel="Learn")
@@ -15,7 +15,7 @@ _Epochs = typer.Option(400, min=1, help="The paper's number is the default.")
 _Json = typer.Option(False, "--json", help="Print the numbers as JSON.")
 
 
-@toy.command("gaussians", epilog="Example: totalcal toy gaussians --out two-classes.png")
+@toy.command("gaussians", epilog=Example("totalcal toy gaussians --out two-classes.png"))
 def gaussians(
     out: Path = typer.Option(Path("toy-gaussians.png"), help="The figure: .png, .svg or .pdf."),
     seed: int = _Seed,
@@ -26,7 +26,7 @@ def gaussians(
     _run("gaussians", out, seed, epochs, as_json)
 
 
-@toy.command("iris", epilog="Example: totalcal toy iris --seed 1 --json")
+@toy.command("iris", epilog=Example("totalcal toy iris --seed 1 --json"))
 def iris(
     out: Path = typer.Option(Path("toy-iris.png"), help="The figure: .png, .svg or .pdf."),
     seed: int = _Seed,

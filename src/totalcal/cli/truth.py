@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import app
+from totalcal.cli.app import Example, app
 
 
-@app.command(rich_help_panel="Judge")
+@app.command(rich_help_panel="Judge", epilog=Example("totalcal truth --figure truth.png"))
 def truth(
     seeds: int = typer.Option(3, min=1, help="Training sets, and starts of the nets, for each size."),
     quick: bool = typer.Option(
@@ -17,10 +17,7 @@ def truth(
     figure: Path | None = typer.Option(None, "--figure", help="Save the figure there (.png, .svg, .pdf)."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object with every measurement."),
 ) -> None:
-    """Measure all seven models and the rivals on generated data, where f_true, risk and density are exact.
-
-    Example: [bold]totalcal truth --figure truth.png[/bold]
-    """
+    """Measure all seven models and the baselines on generated data: f_true, risk and density are exact."""
     from totalcal.studies.truth import QUICK, Plan, run
     from totalcal.studies.truth_report import to_json, to_text
 
