@@ -26,3 +26,10 @@ def test_corrupt_wants_to_know_what_to_make(tmp_path):
     result = run(tmp_path / "images.npy")
     assert result.exit_code == 2
     assert "--sheet" in result.output
+
+
+def test_an_image_that_there_is_not_is_a_wrong_use(tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((2, 32, 32, 3), np.uint8))
+    result = run(tmp_path / "images.npy", "--sheet", tmp_path / "a.png", "--index", 2)
+    assert result.exit_code == 2
+    assert not (tmp_path / "a.png").exists()

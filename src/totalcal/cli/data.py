@@ -125,6 +125,8 @@ def corrupt(
         raise typer.BadParameter("say what to make: --sheet FILE, --save FOLDER, or both.")
     images = read_images(source, side)
     if sheet is not None:
+        if not 0 <= index < len(images):
+            raise typer.BadParameter(f"--index {index}: {source} has {len(images)} images, counted from 0.")
         contact_sheet(images[index], seed).save(sheet)
         typer.echo(f"wrote {sheet}")
     if save is not None:

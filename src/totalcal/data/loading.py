@@ -26,11 +26,26 @@ _log = logging.getLogger(__name__)
 def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> Arrays:
     """Inputs and labels of a set; fetched first if it is nowhere on this machine.
 
-    Images are uint8 [n, height, width(, 3)], texts int64 [n, length], tables float32 [n, columns].
+    Args:
+        name: One of `CATALOGUE`, as `totalcal data list` gives them.
+        split: Mostly `train` or `test`.
+        data_dir: A folder that holds the set, `data_dir/name/…` or `data_dir/…`; else TOTALCAL_DATA, the
+            cache, the system's folder, the official address and a package are tried in turn.
 
-    >>> images, labels = load("digits", "test")
-    >>> images.shape, images.dtype.name, labels.shape
-    ((500, 8, 8), 'uint8', (500,))
+    Returns:
+        Images as uint8 [n, height, width(, 3)], texts as int64 [n, length], tables as float32 [n, columns];
+        labels as int64 [n]. Files of the cache are memory-mapped: what you write to them stays in memory.
+
+    Raises:
+        UnknownNameError: For a set or split that there is not; the nearest name is suggested.
+        SourceError: If the set could not be had from anywhere; all that was tried is told.
+        IntegrityError: If a file is not the one it should be.
+        DataError: If a file cannot be read.
+
+    Example:
+        >>> images, labels = load("digits", "test")
+        >>> images.shape, images.dtype.name, labels.shape
+        ((500, 8, 8), 'uint8', (500,))
     """
     return load_with_statistics(name, split, data_dir).arrays
 
@@ -38,7 +53,7 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
 def load_with_statistics(
     name: str, split: str = "test", data_dir: str | Path | None = None, report: Report = _log.info
 ) -> Decoded:
-    """The same with mean and deviation a channel, which are worked out once as well."""
+    """The same with mean and deviation per channel, which are worked out once as well."""
     dataset = entry(name, split)
     if not dataset.on_disk:
         arrays = dataset.read(Path(), split)
