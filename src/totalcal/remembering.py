@@ -15,7 +15,7 @@ from totalcal.parts.sampling import Noise, Sharing
 from totalcal.parts.taps import found_taps
 from totalcal.process import TuringProcess
 from totalcal.scores.modes import eval_mode
-from totalcal.training.progress import is_wanted
+from totalcal.training.callbacks import is_wanted
 from totalcal.training.sources import Data, Source, as_source
 
 FEWEST_HELD_OUT = 4
