@@ -263,6 +263,9 @@ class GivenContext:
     ) -> Predictive:
         return self.process.predict(inputs, draws, self.context, generator)
 
+    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+        return self.process.predict_shared(inputs, draws, self.context, seed)
+
 
 def _noise_for(draws: int, sharing: Sharing, generator: torch.Generator | None) -> Noise:
     if draws < 0:

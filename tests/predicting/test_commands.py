@@ -36,3 +36,11 @@ def test_predict_writes_a_line_for_each_row(model_file, table, tmp_path, lines):
     assert result.exit_code == 0, result.output
     assert "150 rows, 150 of them now" in result.output
     assert len(lines(tmp_path / "out.csv")) == 150
+
+
+def test_a_refused_row_shows_in_the_exit_status(model_file, table, tmp_path):
+    table.write_text(table.read_text() + "1,2,three,4\n")
+    result = run("predict", model_file, table, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 3, result.output
+    assert "1 could not be used" in result.output
+    assert (tmp_path / "out.csv").exists()

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from torch.utils.data import TensorDataset
 
-from totalcal import Predictive
-from totalcal.errors import GateError, UnknownNameError
+from totalcal import ETPClassifier, Predictive, etp
+from totalcal.backbones import mlp
+from totalcal.errors import GateError, InputError, LabelError, UnknownNameError
 from totalcal.rejection import OVERLAP_AND_DOMAIN, UNCERTAINTIES, Coverage, Gate, Risk, uncertainty
-from totalcal.types import Dirichlet, PointMass
+from totalcal.rivals import Ensemble, TemperatureScaled
+from totalcal.scores import from_module
+from totalcal.types import Dirichlet, PointMass, Sampling
 
 
 def dirichlets(rows, seed=0, classes=3):
@@ -54,7 +59,8 @@ def test_two_bars_tell_a_foreign_input_from_overlapping_classes():
     overlap = [[12.0, 12.0, -5.0]]  # much evidence for two classes at once
     foreign = [[-3.0, -3.0, -3.0]]  # hardly any evidence
     clear = [[12.0, -5.0, -5.0]]
-    decisions = gate(Predictive(Dirichlet(torch.tensor([overlap, foreign, clear]).transpose(0, 1))))
+    rows = torch.tensor([overlap, foreign, clear]).transpose(0, 1).expand(4, -1, -1)  # as many draws
+    decisions = gate(Predictive(Dirichlet(rows)))
     assert decisions.verdicts == ["ask a person", "not my domain", "accept"]
     assert_array_equal(decisions.accepted, [False, False, True])
     assert decisions.reasons[0].startswith("data 0.5 is above")
@@ -95,3 +101,69 @@ def test_uncertainties_are_those_of_the_prediction():
     terms = sum(uncertainty(prediction, name) for name in ("reducible", "irreducible", "data"))
     p = prediction.probabilities
     assert_allclose(terms, (p * (1 - p)).sum(1), rtol=1e-9)
+
+
+def test_a_gate_is_fitted_on_whatever_evaluate_takes():
+    net = torch.nn.Linear(4, 3)
+    rows = torch.randn(90, 4, generator=torch.Generator().manual_seed(0))
+    model, labels = from_module(net, "logits"), net(rows).argmax(1)
+    expected = Gate.fit(model, rows, labels)
+    batches = list(zip(rows.split(20), labels.split(20), strict=True))
+    for held_out in ((rows, labels), TensorDataset(rows, labels), batches):
+        found = Gate.fit(model, held_out)
+        assert_allclose(found.bars[0].threshold, expected.bars[0].threshold, rtol=1e-6)
+        assert found.cost == expected.cost
+    with pytest.raises(InputError, match="the held-out set has none"):
+        Gate.fit(model, rows)
+
+
+def test_labels_may_be_the_names_of_the_classes():
+    prediction, labels = dirichlets(300)
+    names = ("ant", "bee", "cat")
+    named = [names[label] for label in labels]
+    assert Gate.fitted(prediction, named, classes=names) == Gate.fitted(prediction, labels)
+    with pytest.raises(LabelError, match="'dog' is none of the model's 3 classes: 'ant'"):
+        Gate.fitted(prediction, ["dog"] * 300, classes=names)
+
+
+def test_an_estimator_is_fitted_and_asked_as_it_is():
+    rows, labels = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[labels]
+    estimator = ETPClassifier(max_epochs=3, draws=4, random_state=0).fit(rows, names)
+    gate = Gate.fit(estimator, rows, names, rule=Coverage(0.8))
+    assert gate.sampling == Sampling(4, 0, shared=True)
+    assert 0.7 < gate.decide(estimator, rows).accepted.mean() < 0.9
+    with pytest.raises(InputError, match=r"10 draws were asked for, but .* have 4"):
+        Gate.fit(estimator, rows, names, draws=10)
+
+
+@pytest.mark.parametrize(
+    "around", [lambda m: TemperatureScaled(m, 2.0, 1.0, 1.0), lambda m: Ensemble([m, m])]
+)
+def test_what_stands_around_a_process_shares_its_draws(around):
+    torch.manual_seed(0)
+    process, rows = etp(mlp(4, 3), 3), torch.randn(60, 4)
+    model, labels = around(process), torch.randint(3, (60,))
+    gate = Gate.fit(model, rows, labels, rule=Coverage(0.8), draws=3)
+    assert gate.sampling == Sampling(3, 0, shared=True)
+    assert gate.decide(model, rows[:7]).verdicts == gate.decide(model, rows).verdicts[:7]
+    with pytest.raises(GateError, match="makes anew"):
+        Gate.fitted(model.predict(rows, draws=3), labels)
+
+
+def test_a_net_in_train_mode_learns_nothing_from_the_held_out_rows():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 3))
+    model, rows = etp(net, 3, layers="none").train(), torch.randn(60, 4)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    gate = Gate.fit(model, rows, torch.randint(3, (60,)), rule=Coverage(0.8))
+    gate.decide(model, rows)
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("draws", [-1, 10**9, "many"])
+def test_a_hostile_number_of_draws_is_refused(draws):
+    content = Gate.fitted(*dirichlets(300)).as_json()
+    with pytest.raises(GateError, match="0 to 100000 draws"):
+        Gate.from_json({**content, "sampling": {"draws": draws, "seed": 0, "shared": True}})

@@ -161,7 +161,20 @@ def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
         f"accepts {cost['coverage']:.1%} of {cost['rows']} held-out rows, "
         f"error {cost['error_before']:.2%} → {cost['error_after']:.2%}"
     )
-    return [("gate", "; ".join(bars)), ("promise", gate["promise"]), ("cost", price)]
+    return [
+        ("gate", "; ".join(bars)),
+        ("fitted on", _sampling(gate.get("sampling"))),
+        ("promise", gate["promise"]),
+        ("cost", price),
+    ]
+
+
+def _sampling(sampling: dict[str, Any] | None) -> str:
+    if sampling is None:
+        return "predictions that it does not know (totalcal 0.1): fit it again before it is used"
+    if sampling["draws"] == 0:
+        return "predictions without draws"
+    return f"predictions with {sampling['draws']} draws of seed {sampling['seed']}"
 
 
 def _scores(scores: dict[str, float] | None) -> str:

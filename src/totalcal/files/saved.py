@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from totalcal import __version__
-from totalcal.errors import InputError, ModelFileError, TotalcalError
+from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import (
@@ -27,11 +27,12 @@ from totalcal.files.recipe import (
     why_no_recipe,
 )
 from totalcal.process import TuringProcess
-from totalcal.rejection import Gate
+from totalcal.rejection import Decisions, Gate
 from totalcal.types import Batch, Predictive
 
 ClassName = str | int | float | bool
 
+DRAWS = 10
 _SEPARATOR = "/"
 _HARMLESS = 10**6  # weights: so many are made without asking
 
@@ -53,9 +54,25 @@ class SavedModel:
                 f"the model has {self.model.num_classes} classes, but {len(self.classes)} names came."
             )
 
-    def predict(self, rows: npt.ArrayLike, draws: int = 10) -> Predictive:
-        """The predictive distribution of rows as the user has them; the same for any order and split."""
-        return self.model.eval().predict_shared(self._inputs(rows), draws, self.context)
+    def predict(self, rows: npt.ArrayLike, draws: int | None = None) -> Predictive:
+        """The predictive distribution of rows as the user has them; the same for any order and split.
+
+        Without `draws` it is made as the gate needs it, or with 10 draws where there is no gate.
+        """
+        fitted = None if self.gate is None else self.gate.sampling
+        if draws is None and fitted is not None:
+            return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
+        return self.predict_shared(rows, DRAWS if draws is None else draws)
+
+    def predict_shared(self, rows: npt.ArrayLike, draws: int = DRAWS, seed: int = 0) -> Predictive:
+        """`predict` with so many draws of a seed, which all rows share."""
+        return self.model.eval().predict_shared(self._inputs(rows), draws, self.context, seed)
+
+    def decide(self, rows: npt.ArrayLike) -> Decisions:
+        """What the gate says to each row."""
+        if self.gate is None:
+            raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
+        return self.gate(self.predict(rows))
 
     def _inputs(self, rows: npt.ArrayLike) -> Tensor:
         if self.preprocessing is None:

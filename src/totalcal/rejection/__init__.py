@@ -1,6 +1,7 @@
 """Rejection: when to answer, when to ask a person, and what the threshold costs."""
 
 from totalcal.rejection.gate import OVERLAP_AND_DOMAIN, Bar, Cost, Decisions, Gate
+from totalcal.rejection.predictions import predict_like, sampling_of
 from totalcal.rejection.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
@@ -15,5 +16,7 @@ __all__ = [
     "Gate",
     "Risk",
     "Rule",
+    "predict_like",
+    "sampling_of",
     "uncertainty",
 ]

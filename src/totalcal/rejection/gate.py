@@ -1,18 +1,34 @@
-"""The gate: accepts or rejects predictions, says why, and what its thresholds cost on held-out data."""
+"""The gate: accepts or rejects predictions, says why, and what its thresholds cost on held-out data.
+
+A threshold keeps its promise for new rows whose scores come about as those of the held-out rows did: by the
+same function of a row. Draws that the rows of one call share, and that another call makes anew, are no such
+function; neither are ten draws in the place of five. So a gate knows the `Sampling` of its predictions, asks
+for the same again (`predict`, `decide`), and refuses any other.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from totalcal.errors import GateError
-from totalcal.rejection.rules import FalseRejection, Flags, Rule
+from totalcal.errors import GateError, InputError
+from totalcal.rejection.predictions import (
+    class_numbers,
+    in_words,
+    labelled_blocks,
+    predict_like,
+    sampling_of,
+    steady_sampling,
+)
+from totalcal.rejection.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.scores.arrays import Floats, Values, plain
+from totalcal.scores.blocks import Rows
 from totalcal.scores.checks import check_predictions
-from totalcal.types import Predictive
+from totalcal.scores.modes import eval_mode
+from totalcal.types import Predictive, Sampling
 from totalcal.uncertainties import uncertainty
 
 ACCEPT = "accept"
@@ -21,6 +37,9 @@ OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
     {"mutual_information": "not my domain", "data": "ask a person"}
 )
 """Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
+
+_DRAWS = 10
+_MOST_DRAWS = 100_000  # what a file may ask for
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ class Cost:
 
 
 class Decisions(NamedTuple):
-    """One entry a row: accepted or not, the verdict in a word, and the reason (empty where accepted)."""
+    """One entry per row: accepted or not, the verdict in a word, and the reason (empty where accepted)."""
 
     accepted: Flags
     verdicts: list[str]
@@ -75,11 +94,77 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """Bars in order of precedence, what they promise, and what they cost on the held-out data."""
+    """Bars in order of precedence, what they promise, and what they cost on the held-out data.
+
+    Attributes:
+        bars: A score, a threshold and a verdict each; the first that rejects a row gives its verdict.
+        promise: What holds for new rows, in words.
+        cost: What the bars did to the held-out rows.
+        sampling: How the scores of the held-out rows came about; None where that is not known, as in a file
+            of totalcal 0.1. Such a gate decides nothing until it is fitted again.
+    """
 
     bars: tuple[Bar, ...]
     promise: str
     cost: Cost
+    sampling: Sampling | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        model: Any,
+        held_out: Rows,
+        labels: Any = None,
+        *,
+        rule: Rule | None = None,
+        bars: str | Mapping[str, str] = "entropy",
+        draws: int | None = None,
+        seed: int = 0,
+        batch_size: int = 256,
+    ) -> Self:
+        """A gate for a model, from held-out rows that it was not trained on.
+
+        Args:
+            model: A process, a saved model, an estimator, a baseline, or any external predictor. Nets are in
+                eval mode meanwhile.
+            held_out: Rows as `evaluate` takes them; with labels in them, or given apart.
+            labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
+            rule: The promise; `FalseRejection(0.05)` if not given.
+            bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
+                first: `OVERLAP_AND_DOMAIN` tells "not my domain" from "ask a person".
+            draws: Draws of weights and memory per prediction, the same for all rows; 0 takes means. 10 if not
+                given; an estimator has its own.
+            seed: What these draws are a function of.
+            batch_size: Rows at a time.
+
+        Returns:
+            The gate. `gate.decide(model, inputs)` decides about new rows.
+
+        Raises:
+            GateError: If the held-out rows cannot carry the promise, or a score tells none of them apart.
+
+        >>> import torch
+        >>> from totalcal.scores import from_module
+        >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+        >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
+        >>> len(gate.decide(from_module(net, "logits"), rows).accepted)
+        50
+        """
+        wanted = Sampling(_DRAWS if draws is None else draws, seed, shared=True)
+        verdicts = _verdicts(bars)
+        parts: list[_HeldOut] = []
+        with eval_mode(model):
+            for inputs, numbers in labelled_blocks(model, held_out, labels, batch_size):
+                parts.append(_HeldOut.of(predict_like(model, inputs, wanted), numbers, verdicts))
+        if not parts:
+            raise InputError("the held-out set is empty; a threshold needs rows with labels.")
+        found = _HeldOut.joined(parts)
+        if draws is not None and found.sampling.draws not in (0, draws):
+            raise InputError(
+                f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
+                f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
+            )
+        return cls._from(found, rule or FalseRejection(), verdicts)
 
     @classmethod
     def fitted(
@@ -88,37 +173,65 @@ class Gate:
         labels: Values,
         rule: Rule | None = None,
         bars: str | Mapping[str, str] = "entropy",
+        classes: Sequence[Any] | None = None,
     ) -> Self:
-        """A gate from held-out predictions and their labels; by default 5 % false rejections, by entropy.
+        """A gate from predictions of held-out rows that are there already, and their labels.
 
-        `bars` names an uncertainty, or maps several to their verdicts, the one that takes precedence first:
-        `OVERLAP_AND_DOMAIN` tells "not my domain" from "ask a person".
+        Args:
+            prediction: Of `predict_shared`, an estimator's `predict_distribution` or an external predictor.
+            labels: Class numbers, or names where `classes` has them.
+            rule: As in `fit`.
+            bars: As in `fit`.
+            classes: The names of the classes, in the order of the columns.
+
+        Raises:
+            GateError: If no threshold keeps the promise; also for predictions of `predict`, whose draws are
+                made anew in every call.
         """
-        _, truth = check_predictions(prediction.probabilities, labels)
-        wrong = plain(prediction.probabilities).argmax(1) != truth
-        verdicts = {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
-        whole = rule or FalseRejection()
-        each = whole.split(len(verdicts))
+        verdicts = _verdicts(bars)
+        found = _HeldOut.of(prediction, class_numbers(labels, classes), verdicts)
+        return cls._from(found, rule or FalseRejection(), verdicts)
+
+    @classmethod
+    def _from(cls, found: "_HeldOut", rule: Rule, verdicts: Mapping[str, str]) -> Self:
+        each = rule.split(len(verdicts))
         fitted = tuple(
-            Bar(score, each.threshold(_telling(prediction, score), wrong), verdict)
+            Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
             for score, verdict in verdicts.items()
         )
-        accepted = np.all([uncertainty(prediction, bar.score) <= bar.threshold for bar in fitted], axis=0)
-        return cls(fitted, whole.promise, Cost.of(accepted, wrong))
+        accepted = np.all([is_accepted(found.scores[bar.score], bar.threshold) for bar in fitted], axis=0)
+        return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
-        """What to do with each row; the first bar that rejects it gives verdict and reason."""
+        """What to do with each row; the first bar that rejects it gives verdict and reason.
+
+        Raises:
+            GateError: If the predictions were made with other draws than those the gate was fitted on.
+        """
+        self._check(prediction)
         rows = len(prediction.probabilities)
         verdicts, reasons = [ACCEPT] * rows, [""] * rows
         for bar in reversed(self.bars):
             values = uncertainty(prediction, bar.score)
-            for row in np.flatnonzero(values > bar.threshold):
+            for row in np.flatnonzero(~is_accepted(values, bar.threshold)):
                 verdicts[row], reasons[row] = bar.verdict, bar.why(values[row])
         return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)
 
+    def predict(self, model: Any, inputs: Any) -> Predictive:
+        """The model's predictions, made as those that the gate was fitted on."""
+        if self.sampling is None:
+            raise GateError(_UNKNOWN)
+        with eval_mode(model):
+            return predict_like(model, inputs, self.sampling)
+
+    def decide(self, model: Any, inputs: Any) -> Decisions:
+        """What to do with each row of inputs that the model is asked about."""
+        return self(self.predict(model, inputs))
+
     def __str__(self) -> str:
         rules = "; ".join(f"{bar.score} above {bar.threshold:.4g}: {bar.verdict}" for bar in self.bars)
-        return f"{rules}. Promise: {self.promise}. Cost: {self.cost}."
+        made = "unknown predictions" if self.sampling is None else in_words(self.sampling)
+        return f"{rules}. Promise: {self.promise}. Fitted on {made}. Cost: {self.cost}."
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a file; a bar that nothing passes over has no threshold there."""
@@ -135,12 +248,64 @@ class Gate:
             Bar(bar["score"], math.inf if bar["threshold"] is None else bar["threshold"], bar["verdict"])
             for bar in content["bars"]
         ]
-        return cls(tuple(bars), content["promise"], Cost(**content["cost"]))
+        sampling = _sampling(content.get("sampling"))
+        return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling)
+
+    def _check(self, prediction: Predictive) -> None:
+        if self.sampling is None:
+            raise GateError(_UNKNOWN)
+        found = sampling_of(prediction)
+        if found != self.sampling:
+            raise GateError(
+                f"the gate was fitted on {in_words(self.sampling)}, but these are {in_words(found)}: scores "
+                "of other draws are others, and the promise does not hold for them. Take "
+                "gate.decide(model, inputs), which makes them alike, or fit a gate on predictions like these."
+            )
 
 
-def _telling(prediction: Predictive, score: str) -> Floats:
-    """A score that differs between rows: a term that a model does not have is 0 everywhere."""
-    values = uncertainty(prediction, score)
+_UNKNOWN = (
+    "this gate does not know how the predictions it was fitted on were made (totalcal 0.1 did not note it), "
+    "so it cannot keep its promise. Fit it again, Gate.fit(model, held_out, labels); or, if you know it, say "
+    "so: dataclasses.replace(gate, sampling=Sampling(draws=10, seed=0, shared=True))."
+)
+
+
+class _HeldOut(NamedTuple):
+    """What is needed of held-out rows: a few numbers per row, and how they came about."""
+
+    scores: dict[str, Floats]
+    wrong: Flags
+    sampling: Sampling
+
+    @classmethod
+    def of(cls, prediction: Predictive, labels: Values, scores: Mapping[str, str]) -> "_HeldOut":
+        _, truth = check_predictions(prediction.probabilities, labels)
+        wrong = plain(prediction.probabilities).argmax(1) != truth
+        values = {name: uncertainty(prediction, name) for name in scores}
+        return cls(values, wrong, steady_sampling(prediction))
+
+    @classmethod
+    def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
+        scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores}
+        return cls(scores, np.concatenate([part.wrong for part in parts]), parts[0].sampling)
+
+
+def _sampling(content: Mapping[str, Any] | None) -> Sampling | None:
+    if content is None:
+        return None
+    draws, seed = content["draws"], content["seed"]
+    whole = isinstance(draws, int) and (seed is None or isinstance(seed, int))
+    if not whole or not 0 <= draws <= _MOST_DRAWS:
+        raise GateError(f"a gate's predictions have 0 to {_MOST_DRAWS} draws, not {draws} of seed {seed}.")
+    return Sampling(draws, seed, bool(content["shared"]))
+
+
+def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
+    return {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
+
+
+def _telling(values: Floats, score: str) -> Floats:
+    """A score that differs between rows: a term that a model does not have is the same everywhere."""
     if len(values) > 1 and values.max() == values.min():
         raise GateError(
             f"the {score} is {values[0]:.4g} for all {len(values)} held-out rows, so it tells none apart. "

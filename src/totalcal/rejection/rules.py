@@ -19,6 +19,21 @@ Flags = npt.NDArray[np.bool_]
 
 _CANDIDATES = 20  # thresholds that a Risk tries: one for each twentieth of the held-out rows
 
+ROUNDING = 1e-5
+"""Relative: scores closer than that may be one score, computed beside other rows. Without it equal inputs, of
+which tables have many, would stand above a threshold that is their own score."""
+
+
+def is_accepted(scores: Floats, threshold: float | Floats) -> Flags:
+    """Which scores are not above the threshold, but for rounding."""
+    with np.errstate(over="ignore"):  # the largest threshold there is accepts everything
+        accepted: Flags = scores <= threshold + _rounding(threshold)
+    return accepted
+
+
+def _rounding(values: float | Floats) -> Floats:
+    return np.where(np.isinf(values), 0.0, ROUNDING * np.abs(values))
+
 
 class Rule(Protocol):
     """From held-out rows to a threshold: rows with a score ≤ threshold are accepted."""
@@ -80,10 +95,11 @@ class Coverage:
 class Risk:
     """P(wrong | accepted) ≤ `limit`, with probability `confidence` over the draw of the held-out set.
 
-    The candidates are the order statistics X₍ₖ₎ at fixed ranks k, and ∞. Given X₍ₖ₎ the rows strictly below
-    it are independent draws from the law of a row below it, so the Clopper–Pearson bound on their error rate
-    holds; with (1 − confidence) / 20 for each of the 20 candidates all bounds hold at once, and the candidate
-    that accepts most among those whose bound is low enough may be chosen freely.
+    The candidates lie below the order statistics X₍ₖ₎ at fixed ranks k, by more than rounding, and at ∞.
+    Given X₍ₖ₎ the rows below it are independent draws from the distribution of a row below it, and so are
+    those below the candidate; hence the Clopper–Pearson bound on their error rate holds. With
+    (1 − confidence) / 20 for each of the 20 candidates all bounds hold at once, and the candidate that
+    accepts most among those whose bound is low enough may be chosen freely.
     """
 
     limit: float
@@ -95,9 +111,9 @@ class Risk:
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         candidates = _candidates(scores)
-        below = scores < candidates[:, None]  # [candidates, rows]
+        below = is_accepted(scores, candidates[:, None])  # [candidates, rows]
         safe = self.bounds((below & wrong).sum(1), below.sum(1)) <= self.limit
-        if safe.any():  # the first safe one accepts most; accepting ≤ the number before it is accepting < it
+        if safe.any():  # the first safe one accepts most
             return float(np.nextafter(candidates[safe.argmax()], -np.inf))
         raise GateError(
             f"no threshold keeps the risk at {self.limit:.3g} with confidence {self.confidence:.3g} on "
@@ -134,9 +150,11 @@ class Risk:
 
 
 def _candidates(scores: Floats) -> Floats:
-    """∞, then the order statistics at 19/20, 18/20, … of the rows: from accepting all to accepting few."""
+    """∞, then just below the order statistics at 19/20, 18/20, …: from accepting all to accepting few."""
     ranks = np.ceil(len(scores) * np.arange(_CANDIDATES - 1, 0, -1) / _CANDIDATES).astype(int)
-    return np.concatenate([[np.inf], np.sort(scores)[ranks - 1]])
+    statistics = np.sort(scores)[ranks - 1]
+    below = np.minimum(np.nextafter(statistics, -np.inf), statistics - 3 * _rounding(statistics))
+    return np.concatenate([[np.inf], below])
 
 
 def conformal_quantile(scores: Floats, share: float, what: str) -> float:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import InputError
-from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor
+from totalcal.rejection import predict_like
+from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
 
 
 class Ensemble:
@@ -21,8 +22,19 @@ class Ensemble:
         self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         """The members' beliefs one after the other; each member gets `draws` and `generator`."""
-        predictions = [member.predict(inputs, draws=draws, generator=generator) for member in self.members]
-        return Predictive(_stacked([predictive.belief for predictive in predictions]))
+        return _joined([member.predict(inputs, draws=draws, generator=generator) for member in self.members])
+
+    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+        """`predict` with draws that all rows share, for members that have them."""
+        way = Sampling(draws, seed, shared=True)
+        return _joined([predict_like(member, inputs, way) for member in self.members])
+
+
+def _joined(predictions: Sequence[Predictive]) -> Predictive:
+    """All draws of all members; how they were made is known where it is the same for all."""
+    ways = {prediction.sampling for prediction in predictions}
+    stacked = _stacked([prediction.belief for prediction in predictions])
+    return Predictive(stacked, ways.pop() if len(ways) == 1 else None)
 
 
 def _stacked(beliefs: Sequence[Belief]) -> Belief:

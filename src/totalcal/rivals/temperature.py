@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import InputError
+from totalcal.rejection import predict_like
 from totalcal.scores.blocks import Rows, blocks
 from totalcal.scores.checks import check_labels
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.modes import eval_mode
-from totalcal.types import PointMass, Predictive, Predictor
+from totalcal.types import PointMass, Predictive, Predictor, Sampling
 
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0
 SMALLEST_GAIN = 1e-9  # in nats; below it the optimiser has found T = 1 again
@@ -34,8 +35,15 @@ class TemperatureScaled:
     def predict(
         self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
-        predictive = self.predictor.predict(inputs, draws=draws, generator=generator)
-        return _scaled(predictive.belief.log_mean, self.temperature)
+        return self._softened(self.predictor.predict(inputs, draws=draws, generator=generator))
+
+    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+        """`predict` with draws that all rows share, where the predictor within has them."""
+        return self._softened(predict_like(self.predictor, inputs, Sampling(draws, seed, shared=True)))
+
+    def _softened(self, prediction: Predictive) -> Predictive:
+        scaled = _scaled(prediction.belief.log_mean, self.temperature)
+        return Predictive(scaled.belief, prediction.sampling)
 
     def __str__(self) -> str:
         if self.changes_nothing:
