@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from totalcal.bench.grid import cell_jobs
-from totalcal.bench.planning import Grid
+from totalcal.bench.grid import Grid, grid_jobs
 from totalcal.records.folders import run_folders
 
 MODELS = ("softmax", "bnn", "edl", "etp")
@@ -37,7 +36,7 @@ def processor_seconds() -> float:
 def measured(root: Path, workers: int, seeds: int, epochs: int) -> Times:
     """The time of the whole grid."""
     started, used = time.perf_counter(), processor_seconds()
-    jobs = cell_jobs(Grid("digits", "laptop", {"epochs": epochs}).cells(MODELS, seeds), root)
+    jobs = grid_jobs(Grid("digits", "laptop", {"epochs": epochs}).configurations(MODELS, seeds), root)
     jobs.run("loky", workers)
     assert jobs.are_done, [folder.failures for folder in jobs.folders()]
     shut_down()

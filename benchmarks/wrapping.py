@@ -26,13 +26,13 @@ from torch import Tensor, nn
 
 from totalcal import Batch, Predictive, fit, scores, wrap
 from totalcal.backbones import lenet5, small_convnet
+from totalcal.baselines import temperature_scaled
 from totalcal.bench.building import load_data
-from totalcal.bench.cell import Cell
+from totalcal.bench.configuration import RunConfig
 from totalcal.bench.trained import trained_process
 from totalcal.data.letters import letters
 from totalcal.data.loading import load
 from totalcal.records.folders import RunFolder
-from totalcal.rivals import temperature_scaled
 from totalcal.scores import from_module
 from totalcal.training.options import Optimisation
 from totalcal.types import Predictor
@@ -194,7 +194,7 @@ def fashion_trials(runs: Path) -> Iterator[Trial]:
     for folder in sorted(map(RunFolder, runs.iterdir()), key=lambda folder: folder.path):
         if not folder.done_file.exists() or folder.config["model"] != "softmax":
             continue
-        cell = Cell.from_config(folder.config)
+        cell = RunConfig.from_json(folder.config)
         data = load_data(cell, panel=("mnist", "kmnist"))
         foreign = {name: each.whole().inputs for name, each in data.ood.items()}
         net = trained_process(folder).backbone

@@ -10,7 +10,7 @@ STAND_INS = '''
 import os, signal, time
 from dataclasses import dataclass
 from pathlib import Path
-from totalcal.bench.attempt import attempt
+from totalcal.bench.jobs import attempt
 from totalcal.records.folders import RunFolder
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from totalcal.bench.attempt import attempt
+from totalcal.bench.jobs import attempt
 from totalcal.records.folders import RunFolder, State
 
 

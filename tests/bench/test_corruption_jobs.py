@@ -2,12 +2,11 @@
 
 import pytest
 
-from totalcal.bench import corrupted
+from totalcal.bench import corruptions
 from totalcal.bench.building import load_data
-from totalcal.bench.cell import Cell
-from totalcal.bench.corruption_jobs import corruption_jobs
-from totalcal.bench.grid import cell_jobs
-from totalcal.bench.planning import Grid
+from totalcal.bench.configuration import RunConfig
+from totalcal.bench.corruptions import corruption_jobs
+from totalcal.bench.grid import Grid, grid_jobs
 from totalcal.bench.trained import trained_process
 from totalcal.corruptions import corrupt
 from totalcal.errors import InputError, UnknownNameError
@@ -23,9 +22,9 @@ TYPES = ["fog", "shot_noise"]
 def root(tmp_path_factory):
     """Trained models of three kinds, none of them judged under corruption yet."""
     folder = tmp_path_factory.mktemp("runs")
-    cell_jobs(Grid("digits", "laptop", TINY).cells(["softmax", "etp", "temperature"], 1), folder).run(
-        "sequential"
-    )
+    grid_jobs(
+        Grid("digits", "laptop", TINY).configurations(["softmax", "etp", "temperature"], 1), folder
+    ).run("sequential")
     return folder
 
 
@@ -57,7 +56,7 @@ def test_every_model_has_a_line_for_every_variant(runs):
 def test_the_error_is_that_of_images_corrupted_by_hand(runs):
     (run,) = [run for run in runs if run.config["model"] == "softmax"]
     corruption_jobs([run], ["fog"], [5]).run("sequential")
-    test = load_data(Cell.from_config(run.config)).test
+    test = load_data(RunConfig.from_json(run.config)).test
     foggy = corrupt(test.inputs.squeeze(-1), "fog", 5, dataset="digits").unsqueeze(-1)
     inputs = test.scaling(foggy).permute(0, 3, 1, 2)
     wrong = trained_process(run).backbone(inputs).argmax(1) != test.labels
@@ -73,8 +72,8 @@ def test_a_block_is_made_once_for_all_models(runs, monkeypatch):
             made.append(block)
             yield block
 
-    corrupted_blocks = corrupted.corrupted_blocks
-    monkeypatch.setattr(corrupted, "corrupted_blocks", counted)
+    corrupted_blocks = corruptions.corrupted_blocks
+    monkeypatch.setattr(corruptions, "corrupted_blocks", counted)
     corruption_jobs(runs, ["fog"], [1]).run("sequential")
     assert len(made) == 1  # 60 images are one block
 

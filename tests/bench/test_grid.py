@@ -10,8 +10,7 @@ import time
 import psutil
 import pytest
 
-from totalcal.bench.grid import cell_jobs
-from totalcal.bench.planning import Grid
+from totalcal.bench.grid import Grid, grid_jobs
 from totalcal.cli.app import app
 from totalcal.cli.manners import run
 from totalcal.records.folders import run_folders
@@ -24,7 +23,7 @@ PATIENCE = 120
 
 
 def _planned(root):
-    return cell_jobs(Grid("digits", "laptop", SETTINGS).cells(MODELS, 1), root)
+    return grid_jobs(Grid("digits", "laptop", SETTINGS).configurations(MODELS, 1), root)
 
 
 def _results(root):
@@ -107,7 +106,7 @@ def test_a_cluster_gives_the_same_bits(tmp_path, undisturbed):
     assert _results(tmp_path / "runs") == _results(undisturbed)
 
 
-def test_a_failing_cell_is_named_and_the_exit_code_says_so(tmp_path, capsys):
+def test_a_failing_run_is_named_and_the_exit_code_says_so(tmp_path, capsys):
     """A rate of 10³⁰ makes numbers that are not finite at the second step."""
     arguments = [
         "run",

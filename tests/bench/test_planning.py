@@ -1,58 +1,60 @@
-"""From what was asked for to cells."""
+"""From what was asked for to run configurations."""
 
 import json
 
 import pytest
 
-from totalcal.bench.cell import Cell
-from totalcal.bench.planning import Grid, models_named
+from totalcal.baselines import BASELINES
+from totalcal.bench.configuration import RunConfig
+from totalcal.bench.grid import Grid, models_named
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS
-from totalcal.records.labels import ORDER
-from totalcal.rivals import RIVALS
+from totalcal.registry import ORDER
 
 
 def _one(model="etp", task="fashion", preset="paper", **overrides):
-    return Grid(task, preset, overrides).cells([model], 1)[-1]
+    return Grid(task, preset, overrides).configurations([model], 1)[-1]
 
 
-def test_a_stopped_grid_is_balanced_and_rivals_follow_what_they_need():
-    cells = Grid("digits", "laptop", {}).cells(models_named("etp,rivals"), 2)
-    assert [(cell.seed, cell.model) for cell in cells] == [
+def test_a_stopped_grid_is_balanced_and_baselines_follow_what_they_need():
+    configs = Grid("digits", "laptop", {}).configurations(models_named("etp,baselines"), 2)
+    assert [(config.seed, config.model) for config in configs] == [
         *((seed, model) for seed in (0, 1) for model in ("softmax", "etp", "temperature", "mc_dropout")),
         (0, "ensemble"),
     ]
-    names = [cell.name for cell in cells]
-    assert cells[2].needs == (names[0],)
-    assert cells[-1].needs == (names[0], names[4])
+    names = [config.name for config in configs]
+    assert configs[2].needs == (names[0],)
+    assert configs[-1].needs == (names[0], names[4])
 
 
 def test_two_machines_share_a_grid_by_seeds():
     grid, models = Grid("digits", "laptop", {}), ["softmax", "etp"]
-    shares = grid.cells(models, 2) + grid.cells(models, 3, first_seed=2)
-    assert shares == grid.cells(models, 5)
-    ensemble = grid.cells(["ensemble"], 2, first_seed=3)[-1]
+    shares = grid.configurations(models, 2) + grid.configurations(models, 3, first_seed=2)
+    assert shares == grid.configurations(models, 5)
+    ensemble = grid.configurations(["ensemble"], 2, first_seed=3)[-1]
     assert (ensemble.seed, len(ensemble.needs)) == (3, 2)
     with pytest.raises(InputError, match="from 0, but the first is to be -1"):
-        grid.cells(models, 1, first_seed=-1)
+        grid.configurations(models, 1, first_seed=-1)
 
 
-def test_all_means_the_family_and_rivals_the_rivals():
+def test_all_means_the_family_and_baselines_the_baselines():
     assert models_named("all") == list(MODELS)
-    assert models_named("rivals, etp") == [*RIVALS, "etp"]
+    assert models_named("baselines, etp") == [*BASELINES, "etp"]
+    assert models_named("rivals") == list(BASELINES)  # the word of before
+    assert models_named("np") == ["neural_process"]
     with pytest.raises(UnknownNameError, match="Did you mean 'ensemble'"):
         models_named("ensembel")
 
 
 def test_tables_know_the_place_of_every_model():
-    assert set(ORDER) == {*MODELS, *RIVALS}
+    assert (*MODELS, *BASELINES) == ORDER
 
 
 def test_a_cell_is_made_again_from_its_configuration():
-    cell = _one(weight_kl=0)
-    again = Cell.from_config(json.loads(json.dumps(cell.config)))
-    assert again == cell
-    assert again.name == cell.name
+    config = _one(weight_kl=0)
+    again = RunConfig.from_json(json.loads(json.dumps(config.as_json)))
+    assert again == config
+    assert again.name == config.name
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,9 @@ def test_a_cell_is_made_again_from_its_configuration():
     ],
 )
 def test_every_setting_is_part_of_the_name(setting):
-    cell = _one(**setting)
-    assert cell.name != _one().name
-    assert cell.settings == setting
+    config = _one(**setting)
+    assert config.name != _one().name
+    assert config.settings == setting
 
 
 def test_a_setting_at_its_default_is_no_other_run():
@@ -87,13 +89,13 @@ def test_whole_and_broken_numbers_are_one_configuration():
 
 
 def test_a_setting_reaches_those_models_that_have_it():
-    softmax, bnn = Grid("digits", "laptop", {"weight_kl": 0.5}).cells(["softmax", "bnn"], 1)
+    softmax, bnn = Grid("digits", "laptop", {"weight_kl": 0.5}).configurations(["softmax", "bnn"], 1)
     assert (dict(softmax.settings), dict(bnn.settings)) == ({}, {"weight_kl": 0.5})
 
 
 def test_a_setting_with_its_section_is_that_one():
-    cell = _one(**{"judging.batch_size": 7})
-    assert (cell.sections["judging"]["batch_size"], cell.sections["training"]["batch_size"]) == (7, 128)
+    config = _one(**{"judging.batch_size": 7})
+    assert (config.sections["judging"]["batch_size"], config.sections["training"]["batch_size"]) == (7, 128)
 
 
 def test_mistakes_are_refused_before_any_work():
@@ -124,3 +126,20 @@ def test_the_authors_settings_are_a_preset_of_their_own():
 def test_a_negative_number_of_rows_is_refused_before_any_work(limit):
     with pytest.raises(InputError, match=f"{limit} is a number of rows"):
         _one(task="digits", preset="laptop", **{limit: -5})
+
+
+NAMES_OF_BEFORE = {
+    ("softmax", 0): "7f9fa1e53c9f4994",
+    ("np", 0): "e1e98724aadae24a",
+    ("etp", 1): "c84f194927f6f8ef",
+    ("temperature", 1): "fe9ac6ea45fad064",
+    ("mc_dropout", 0): "c088c8177aa58614",
+    ("ensemble", 0): "703a7ca737120222",
+}
+"""Folders of version 0.1, digits with the laptop preset: what was finished then must count as finished."""
+
+
+def test_a_run_of_before_is_the_same_run():
+    configs = Grid("digits", "laptop", {}).configurations(models_named("all,baselines"), 2)
+    found = {(config.model, config.seed): config.name for config in configs}
+    assert {key: found[key] for key in NAMES_OF_BEFORE} == NAMES_OF_BEFORE

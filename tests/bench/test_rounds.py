@@ -3,7 +3,7 @@
 import pytest
 
 from totalcal.bench.engines import engine_named
-from totalcal.bench.rounds import run_rounds
+from totalcal.bench.jobs import run_rounds
 from totalcal.errors import UnknownNameError
 from totalcal.records.folders import State
 

@@ -1,22 +1,23 @@
-"""Cells of every model and rival, run for one epoch on a few digits."""
+"""Runs of every model and baseline, run for one epoch on a few digits."""
 
 import numpy as np
 import pytest
 
-from totalcal.bench.grid import cell_jobs
-from totalcal.bench.planning import Grid, models_named
+from totalcal.bench.grid import Grid, grid_jobs, models_named
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import read
 
 TINY = {"epochs": 1, "train_limit": 200, "test_limit": 60, "ood_limit": 50, "joint_sets": 3}
-EVERYTHING = models_named("all,rivals")
+EVERYTHING = models_named("all,baselines")
 RESULTS = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """One seed of every model and rival: model → folder."""
-    jobs = cell_jobs(Grid("digits", "laptop", TINY).cells(EVERYTHING, 1), tmp_path_factory.mktemp("runs"))
+    """One seed of every model and baseline: model → folder."""
+    jobs = grid_jobs(
+        Grid("digits", "laptop", TINY).configurations(EVERYTHING, 1), tmp_path_factory.mktemp("runs")
+    )
     jobs.run("sequential")
     assert [folder.failures for folder in jobs.folders() if not folder.is_done] == []
     return {folder.config["model"]: folder for folder in jobs.folders()}
@@ -95,8 +96,8 @@ def test_the_memory_is_shown_cell_by_cell(runs):
 
 
 def test_running_again_skips_what_is_done_and_repeats_what_is_not_bit_for_bit(runs, tmp_path):
-    cells = Grid("digits", "laptop", TINY).cells(["softmax", "etp"], 1)
-    jobs = cell_jobs(cells, tmp_path)
+    configs = Grid("digits", "laptop", TINY).configurations(["softmax", "etp"], 1)
+    jobs = grid_jobs(configs, tmp_path)
     jobs.run("sequential")
     jobs.run("sequential")
     for folder in jobs.folders():
@@ -108,10 +109,10 @@ def test_running_again_skips_what_is_done_and_repeats_what_is_not_bit_for_bit(ru
 
 
 def test_a_run_stopped_while_judging_leaves_one_record(runs, tmp_path):
-    (cell,) = Grid("digits", "laptop", TINY).cells(["softmax"], 1)
-    folder = RunFolder(tmp_path / cell.name)
+    (config,) = Grid("digits", "laptop", TINY).configurations(["softmax"], 1)
+    folder = RunFolder(tmp_path / config.name)
     folder.path.mkdir()
     (folder.records_file).write_text('{"task": "digi')
-    jobs = cell_jobs([cell], tmp_path)
+    jobs = grid_jobs([config], tmp_path)
     jobs.run("sequential")
     assert folder.records_file.read_bytes() == runs["softmax"].records_file.read_bytes()

@@ -13,7 +13,7 @@ from totalcal.types import PointMass
 AsJudged = Callable[[TuringProcess], Predictor]
 
 # The paper's Table 1 as it shows in the decomposition: which model has which kind of uncertainty.
-REDUCIBLE = {"bnn", "np", "anp", "enp", "etp"}
+REDUCIBLE = {"bnn", "neural_process", "anp", "enp", "etp"}
 IRREDUCIBLE = {"edl", "anp", "enp", "etp"}
 ABLATION_TABLE = sorted({"softmax"} | REDUCIBLE | IRREDUCIBLE)
 

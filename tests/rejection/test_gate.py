@@ -9,9 +9,9 @@ from torch.utils.data import TensorDataset
 
 from totalcal import ETPClassifier, Predictive, etp
 from totalcal.backbones import mlp
+from totalcal.baselines import Ensemble, TemperatureScaled
 from totalcal.errors import GateError, InputError, LabelError, UnknownNameError
 from totalcal.rejection import OVERLAP_AND_DOMAIN, UNCERTAINTIES, Coverage, Gate, Risk, uncertainty
-from totalcal.rivals import Ensemble, TemperatureScaled
 from totalcal.scores import from_module
 from totalcal.types import Dirichlet, PointMass, Sampling
 

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Batch, models, scores
 from totalcal.backbones import mlp
+from totalcal.baselines import Ensemble, MCDropout, TemperatureScaled
 from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.rivals import Ensemble, MCDropout, TemperatureScaled
 
 
 @pytest.fixture

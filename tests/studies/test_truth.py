@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import entropy
 from typer.testing import CliRunner
 
+from totalcal.baselines import BASELINES
 from totalcal.cli import app
 from totalcal.models import MODELS
-from totalcal.rivals import RIVALS
 from totalcal.studies.truth import (
     QUICK,
     Measurement,
@@ -36,8 +36,8 @@ def found():
 
 
 def test_every_model_and_rival_is_measured_on_every_training_set(found):
-    assert len(found) == len(PLAN.cells) * (len(MODELS) + len(RIVALS))
-    assert {row.model for row in found} == {*MODELS, *RIVALS}
+    assert len(found) == len(PLAN.cells) * (len(MODELS) + len(BASELINES))
+    assert {row.model for row in found} == {*MODELS, *BASELINES}
 
 
 def test_the_terms_exist_where_the_model_has_them(found):
@@ -92,7 +92,7 @@ def test_claims_are_judged_from_the_smallest_to_the_largest_training_set():
 
 def test_the_table_names_everybody_and_the_ceiling(found):
     text = to_text(found, PLAN)
-    assert all(text.count(f"│ {name} ") == 2 for name in (*MODELS, *RIVALS))
+    assert all(text.count(f"│ {name} ") == 2 for name in (*MODELS, *BASELINES))
     assert "f_true itself reaches ρ = 1.000" in text
     assert "positive class" in text
 
@@ -101,7 +101,7 @@ def test_the_json_holds_every_measurement_and_no_nan(found):
     loaded = json.loads(to_json(found, PLAN), parse_constant=pytest.fail)
     assert len(loaded["measurements"]) == len(found)
     assert loaded["plan"]["seeds"] == 1
-    assert {claim["model"] for claim in loaded["claims"]} == {*MODELS, *RIVALS}
+    assert {claim["model"] for claim in loaded["claims"]} == {*MODELS, *BASELINES}
 
 
 def test_summaries_are_over_seeds():

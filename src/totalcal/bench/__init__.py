@@ -1,1 +1,1 @@
-"""The grid: presets of the paper's tables, cells, engines to run them on."""
+"""The grid: presets of the paper's tables, run configurations, engines to run them on."""

@@ -4,13 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from totalcal.bench.cell import Cell
-from totalcal.bench.memory_view import memory_arrays
+from totalcal.bench.configuration import RunConfig
 from totalcal.data.batches import ArrayData
 from totalcal.data.domain import TaskData
 from totalcal.data.tasks import task
+from totalcal.parts.latents import ExternalMemory
+from totalcal.parts.sampling import Noise, Sharing, sampling
+from totalcal.process import TuringProcess
 from totalcal.scores.selective import operating_points
 from totalcal.scores.verdict import Observed, Verdict
 from totalcal.types import Predictor
@@ -21,12 +25,17 @@ Arrays = dict[str, NDArray[Any]]
 _ENTROPY_BINS = 40
 _POINTS = 200
 _UNSURE = 12
+_MEMORY_ROWS = 5_000
+_MEMORY_EXAMPLES = 3
+_PICTURE_BYTES = 150_000
 
 
-def write_artefacts(path: Path, cell: Cell, verdict: Verdict, predictor: Predictor, data: TaskData) -> None:
+def write_artefacts(
+    path: Path, config: RunConfig, verdict: Verdict, predictor: Predictor, data: TaskData
+) -> None:
     """All of the file or none; the same run gives the same bytes."""
     arrays = {
-        "class_names": np.array(_class_names(cell)),
+        "class_names": np.array(_class_names(config)),
         **_reliability(verdict),
         **_entropies(verdict),
         **_roc_curves(verdict),
@@ -41,7 +50,7 @@ def write_artefacts(path: Path, cell: Cell, verdict: Verdict, predictor: Predict
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:
-    """Four bytes a number are enough to draw; tokens fit in two."""
+    """Four bytes per number are enough to draw; tokens fit in two."""
     if array.dtype == np.float64:
         return array.astype(np.float32)
     if array.dtype == np.int64 and array.size and np.abs(array).max() < 2**15:
@@ -49,8 +58,8 @@ def compact(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _class_names(cell: Cell) -> tuple[str, ...]:
-    return task(cell.task).classes(cell.sections["data"].get("left_out"))
+def _class_names(config: RunConfig) -> tuple[str, ...]:
+    return task(config.task).classes(config.sections["data"].get("left_out"))
 
 
 def _reliability(verdict: Verdict) -> Arrays:
@@ -122,3 +131,46 @@ def _thinned(values: NDArray[Any]) -> NDArray[Any]:
     """At most 200 of the points of a curve, its ends among them."""
     places = np.linspace(0, len(values) - 1, min(len(values), _POINTS)).round().astype(int)
     return np.asarray(values[places])
+
+
+def memory_arrays(predictor: Predictor, train: ArrayData) -> dict[str, NDArray[Any]]:
+    """The arrays of a model with memory, for the first training rows; nothing for the others."""
+    if not isinstance(predictor, TuringProcess) or not isinstance(predictor.latent, ExternalMemory):
+        return {}
+    rows = train.subset(torch.arange(min(_MEMORY_ROWS, len(train))))
+    attention = _attention(predictor, predictor.latent, rows)
+    arrays = {
+        "memory/cells": predictor.latent.cells.numpy(),
+        "memory/attention": _by_class(attention, rows.labels, predictor.num_classes).numpy(),
+    }
+    return arrays | _representatives(attention, rows)
+
+
+@torch.no_grad()
+def _attention(process: TuringProcess, memory: ExternalMemory, rows: ArrayData) -> Tensor:
+    """φ of each row over the cells, by mean weights and mean cells: rows × cells."""
+    blocks = []
+    with sampling(process.backbone, Noise(sharing=Sharing.MEAN)):
+        for batch in rows.batches(256):
+            embedding = process.backbone(batch.inputs)
+            blocks.append(memory.attention_weights(embedding[None], memory.cells[None])[0])
+    return torch.cat(blocks)
+
+
+def _by_class(attention: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """The mean attention of each class, classes × cells; NaN for a class without rows."""
+    shares = [attention[labels == label].mean(0) for label in range(num_classes)]
+    return torch.stack(shares)
+
+
+def _representatives(attention: Tensor, rows: ArrayData) -> dict[str, NDArray[Any]]:
+    """For each cell the rows that attend to it most, as many as the file has room for."""
+    one = rows.inputs[0].numel() * (rows.inputs.element_size() if rows.inputs.dtype == torch.uint8 else 4)
+    fitting = min(_MEMORY_EXAMPLES, _PICTURE_BYTES // (one * attention.shape[1]), len(attention))
+    if fitting == 0:
+        return {}
+    places = attention.topk(fitting, dim=0).indices.T  # [cells, examples]
+    return {
+        "memory/inputs": np.asarray(rows.inputs[places].numpy()),
+        "memory/labels": rows.labels[places].numpy(),
+    }

@@ -1,7 +1,6 @@
-"""From a cell's plain settings to the things they stand for: data, model, options of training."""
+"""From the plain settings of a run configuration to what they stand for: data, model, options."""
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 import torch
 
 from totalcal.backbones import BACKBONES
-from totalcal.bench.cell import Cell
-from totalcal.bench.seeds import derived
+from totalcal.bench.configuration import RunConfig, derived
 from totalcal.data.batches import Scaling
 from totalcal.data.domain import TaskData, TaskOptions
 from totalcal.data.tasks import task
 from totalcal.errors import UnknownNameError
+from totalcal.functional.cell_starts import one_class_each, squared_noise
+from totalcal.functional.update_rules import blend, identity, tanh_blend
 from totalcal.models import model_named
 from totalcal.parts.evidence import ResidualEvidence
 from totalcal.parts.latents.memory import IdentityKeys
@@ -28,35 +28,42 @@ _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
     "evidence_map": {"residual": ResidualEvidence},
     "weight_prior": {"log_uniform": LogUniformPrior},
 }
-"""Parts of a model by name; None is the model's own default."""
+"""Parts of a model by name, made for it; None is the model's own default."""
+
+_FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "update_rule": {rule.__name__: rule for rule in (tanh_blend, blend, identity)},
+    "cell_start": {start.__name__: start for start in (squared_noise, one_class_each)},
+}
+"""Functions by name."""
 
 
-def build_process(cell: Cell) -> TuringProcess:
+def build_process(config: RunConfig) -> TuringProcess:
     """The untrained model; its first weights are a function of task, model and seed."""
-    options = _without_name(cell.sections["backbone"])
-    model = model_named(cell.net)
-    classes = len(task(cell.task).classes(cell.sections["data"].get("left_out")))
-    plain = _without_name(cell.sections["model"])
-    arguments = {name: _argument(model, name, value) for name, value in plain.items()}
+    options = _without_name(config.sections["backbone"])
+    model = model_named(config.trained_model)
+    classes = len(task(config.task).classes(config.sections["data"].get("left_out")))
+    arguments = _arguments(model, _without_name(config.sections["model"]))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derived("weights", cell.task, cell.model, cell.seed))
-        backbone = BACKBONES[cell.sections["backbone"]["name"]](num_classes=classes, **options)
+        torch.manual_seed(derived("weights", config.task, config.model, config.seed))
+        backbone = BACKBONES[config.sections["backbone"]["name"]](num_classes=classes, **options)
         return model(backbone, classes, **arguments)
 
 
-def load_data(cell: Cell, data_dir: Path | None = None, panel: tuple[str, ...] | None = None) -> TaskData:
-    """The task's data; what is held out depends on task and seed alone, so that rivals can share nets.
+def load_data(
+    config: RunConfig, data_dir: Path | None = None, panel: tuple[str, ...] | None = None
+) -> TaskData:
+    """The task's data; what is held out depends on task and seed alone, so that baselines can share nets.
 
-    `panel` takes the place of the cell's own out-of-domain sets.
+    `panel` takes the place of the configuration's own OOD sets.
     """
-    options = data_options(cell)
+    options = data_options(config)
     chosen = options if panel is None else replace(options, panel=panel)
-    return task(cell.task).load(derived("split", cell.task, cell.seed), data_dir, chosen)
+    return task(config.task).load(derived("split", config.task, config.seed), data_dir, chosen)
 
 
-def data_options(cell: Cell) -> TaskOptions:
+def data_options(config: RunConfig) -> TaskOptions:
     """How much of the data, and in which form."""
-    options = dict(cell.sections["data"])
+    options = dict(config.sections["data"])
     if options["scaling"] is not None:
         options["scaling"] = Scaling(**{name: tuple(values) for name, values in options["scaling"].items()})
     if options["panel"] is not None:
@@ -66,33 +73,35 @@ def data_options(cell: Cell) -> TaskOptions:
     return TaskOptions(**options)
 
 
-def draw_context(cell: Cell, data: TaskData) -> Batch:
+def draw_context(config: RunConfig, data: TaskData) -> Batch:
     """Training rows for a model that predicts from a context."""
-    rows = cell.sections["judging"]["context"]
-    seed = derived("context", cell.task, cell.seed)
+    rows = config.sections["judging"]["context"]
+    seed = derived("context", config.task, config.seed)
     return data.train.take(rows, seed).whole()
 
 
-def _argument(model: Callable[..., Any], name: str, value: Any) -> Any:
-    """What a plain setting stands for: a part by name, a function by name among the default's siblings."""
-    if name in _PARTS and value is not None:
-        if value not in _PARTS[name]:
-            raise UnknownNameError(name, str(value), _PARTS[name])
-        return _PARTS[name][value]()
-    default = inspect.signature(model).parameters[name].default
-    return _sibling(default, value) if inspect.isfunction(default) else value
-
-
-def _sibling(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    home = function.__module__
-    known = {
-        each: value
-        for each, value in vars(sys.modules[home]).items()
-        if inspect.isfunction(value) and value.__module__ == home
+def _arguments(model: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What plain settings stand for; a function that stays at its default needs no entry in a table."""
+    parameters = inspect.signature(model).parameters
+    return {
+        name: _value(name, value)
+        for name, value in settings.items()
+        if getattr(parameters[name].default, "__name__", None) != value or value is None
     }
-    if name not in known:
-        raise UnknownNameError(home.rpartition(".")[2], name, known)
-    return known[name]
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _PARTS and value is not None:
+        return _named(name, value, _PARTS[name])()
+    if name in _FUNCTIONS:
+        return _named(name, value, _FUNCTIONS[name])
+    return value
+
+
+def _named(name: str, value: Any, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    if value not in known:
+        raise UnknownNameError(name, str(value), known)
+    return known[value]
 
 
 def _without_name(section: Mapping[str, Any]) -> dict[str, Any]:

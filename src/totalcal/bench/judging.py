@@ -1,4 +1,4 @@
-"""The verdict on a cell's predictor, as the flat record that is kept of it."""
+"""The verdict on a run's predictor, as the flat record that is kept of it."""
 
 import hashlib
 import platform
@@ -9,14 +9,13 @@ import numpy as np
 import torch
 
 import totalcal
-from totalcal.bench.authors import base_preset
-from totalcal.bench.cell import Cell
-from totalcal.bench.seeds import derived
+from totalcal.baselines import BASELINES, TemperatureScaled
+from totalcal.bench.configuration import RunConfig, derived
+from totalcal.bench.presets import base_preset
 from totalcal.data.batches import ArrayData
 from totalcal.data.domain import TaskData
 from totalcal.data.tasks import task
 from totalcal.process import GivenContext, TuringProcess
-from totalcal.rivals import Ensemble, TemperatureScaled
 from totalcal.scores.evaluate import evaluate
 from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
 from totalcal.scores.verdict import Verdict
@@ -25,9 +24,9 @@ from totalcal.types import Predictor
 _SET_SIZE, _JOINT_DRAWS, _SETS_SEED = 10, 100, 0
 
 
-def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Verdict:
+def judge(config: RunConfig, predictor: Predictor, data: TaskData) -> Verdict:
     """All scores from one pass over each set."""
-    options = cell.sections["judging"]
+    options = config.sections["judging"]
     size = options["batch_size"]
     return evaluate(
         predictor,
@@ -35,24 +34,24 @@ def judge(cell: Cell, predictor: Predictor, data: TaskData) -> Verdict:
         {name: (batch.inputs for batch in rows.batches(size)) for name, rows in data.ood.items()},
         bins=options["bins"],
         draws=options["draws"],
-        seed=cell.seed,
+        seed=config.seed,
         uncertainty=options["uncertainty"],
         batch_size=size,
     )
 
 
-def record_of(cell: Cell, verdict: Verdict, predictor: Predictor, data: TaskData) -> dict[str, Any]:
+def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: TaskData) -> dict[str, Any]:
     """Everything that was measured, and what is needed to trust it."""
     scores = {key: value for key, value in verdict.to_dict().items() if value is not None}
     return {
-        **cell.identity,
-        "reduced": base_preset(cell.task, cell.preset).reduced,
+        **config.identity,
+        "reduced": base_preset(config.task, config.preset).reduced,
         **scores,
         **_by_uncertainty(verdict),
-        **_joint(cell, predictor, data),
-        **_on_held_out(cell, predictor, data),
+        **_joint(config, predictor, data),
+        **_on_held_out(config, predictor, data),
         **_of_the_predictor(predictor),
-        "config": cell.name,
+        "config": config.name,
         **{f"sha256/{name}": _digest(rows) for name, rows in _sets(data).items()},
         "totalcal": totalcal.__version__,
         "torch": torch.__version__,
@@ -70,23 +69,23 @@ def _by_uncertainty(verdict: Verdict) -> dict[str, float]:
     }
 
 
-def _joint(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]:
+def _joint(config: RunConfig, predictor: Predictor, data: TaskData) -> dict[str, float]:
     """The NLL of small sets of near test inputs; the sets are the same for all models.
 
-    Nearness of words says little, and the passes of MC dropout have a mask for each row: no joint there.
+    Nearness of words says little, and some baselines draw row by row: no joint there.
     """
-    if task(cell.task).kind == "tokens":
+    if task(config.task).kind == "tokens":
         return {}
-    rows = dyadic_sets(data.test.inputs, cell.sections["judging"]["joint_sets"], _SET_SIZE, seed=_SETS_SEED)
+    rows = dyadic_sets(data.test.inputs, config.sections["judging"]["joint_sets"], _SET_SIZE, seed=_SETS_SEED)
     inputs, labels = data.test.whole()
-    generator = torch.Generator().manual_seed(derived("joint", cell.task, cell.model, cell.seed))
+    generator = torch.Generator().manual_seed(derived("joint", config.task, config.model, config.seed))
     if isinstance(predictor, TuringProcess):
         log_joint = partial(predictor.log_joint, draws=_JOINT_DRAWS, generator=generator)
     elif isinstance(predictor, GivenContext):
         log_joint = partial(
             predictor.process.log_joint, draws=_JOINT_DRAWS, context=predictor.context, generator=generator
         )
-    elif isinstance(predictor, Ensemble | TemperatureScaled):
+    elif config.model in BASELINES and BASELINES[config.model].is_joint:
         draws = predictor.predict(inputs, draws=1, generator=generator).belief.mean
         return {"joint_nll": joint_nll_of_draws(draws, labels, rows)}
     else:
@@ -94,14 +93,12 @@ def _joint(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]
     return {"joint_nll": joint_nll(log_joint, inputs, labels, rows)}
 
 
-def _on_held_out(cell: Cell, predictor: Predictor, data: TaskData) -> dict[str, float]:
+def _on_held_out(config: RunConfig, predictor: Predictor, data: TaskData) -> dict[str, float]:
     """Scores to choose settings by; never those of the test set."""
-    if cell.model == "ensemble" or not len(
-        data.held_out
-    ):  # its members have learned from each other's held-out rows
-        return {}
-    options = cell.sections["judging"]
-    verdict = evaluate(predictor, data.held_out.batches(256), draws=options["draws"], seed=cell.seed)
+    if len(config.needs) > 1 or not len(data.held_out):
+        return {}  # nets of several seeds have learned from each other's held-out rows
+    options = config.sections["judging"]
+    verdict = evaluate(predictor, data.held_out.batches(256), draws=options["draws"], seed=config.seed)
     return {"held_out_error": verdict.error, "held_out_nll": verdict.nll, "held_out_ece": float(verdict.ece)}
 
 

@@ -1,17 +1,16 @@
-"""From a cell to a trained predictor: by training, or from the nets that other cells have trained."""
+"""From a run configuration to a trained predictor: by training, or from nets that other runs have trained."""
 
 import time
 from collections.abc import Sequence
 
+from totalcal.baselines import BASELINES
 from totalcal.bench.building import build_process, draw_context
-from totalcal.bench.cell import Cell
-from totalcal.bench.seeds import derived
+from totalcal.bench.configuration import RunConfig, derived
 from totalcal.data.domain import TaskData
 from totalcal.parts.sampling import AtMeans
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder, Timing
 from totalcal.records.lines import write_lines
-from totalcal.rivals import Ensemble, MCDropout, temperature_scaled
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.fit import fit
@@ -35,26 +34,26 @@ class EpochClock(Callback):
         self.since = now
 
 
-def predictor_of(cell: Cell, folder: RunFolder, data: TaskData) -> Predictor:
+def predictor_of(config: RunConfig, folder: RunFolder, data: TaskData) -> Predictor:
     """What the verdict judges; training goes on where it was stopped, or is over at once."""
-    return _assembled(cell, _plain_nets(cell, folder) or [train(cell, folder, data)], data)
+    return _assembled(config, _plain_nets(config, folder) or [train(config, folder, data)], data)
 
 
-def restored_predictor(cell: Cell, folder: RunFolder, data: TaskData) -> Predictor:
+def restored_predictor(config: RunConfig, folder: RunFolder, data: TaskData) -> Predictor:
     """The same from a finished run, without any training."""
-    return _assembled(cell, _plain_nets(cell, folder) or [trained_process(folder)], data)
+    return _assembled(config, _plain_nets(config, folder) or [trained_process(folder)], data)
 
 
-def train(cell: Cell, folder: RunFolder, data: TaskData) -> TuringProcess:
-    """Fit the cell's model, with checkpoints and history in its folder."""
-    process = build_process(cell)
+def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess:
+    """Fit the configuration's model, with checkpoints and history in its folder."""
+    process = build_process(config)
     history = fit(
         process,
         data.train,
-        **cell.sections["training"],
-        seed=derived("training", cell.task, cell.model, cell.seed),
-        optimisation=Optimisation(**cell.sections["optimisation"]),
-        contexts=Contexts(**cell.sections["contexts"]),
+        **config.sections["training"],
+        seed=derived("training", config.task, config.model, config.seed),
+        optimisation=Optimisation(**config.sections["optimisation"]),
+        contexts=Contexts(**config.sections["contexts"]),
         checkpoints=folder.checkpoints,
         callbacks=[EpochClock(folder.timing)],
         progress=False,
@@ -66,27 +65,23 @@ def train(cell: Cell, folder: RunFolder, data: TaskData) -> TuringProcess:
 
 def trained_process(folder: RunFolder) -> TuringProcess:
     """The model of a finished run."""
-    process = build_process(Cell.from_config(folder.config))
+    process = build_process(RunConfig.from_json(folder.config))
     process.load_state_dict(load_checkpoint(folder.checkpoints).model)
     return process.eval()
 
 
-def _plain_nets(cell: Cell, folder: RunFolder) -> list[TuringProcess]:
-    """The nets of other cells that a rival is made of."""
-    return [trained_process(RunFolder(folder.path.parent / need)) for need in cell.needs]
+def _plain_nets(config: RunConfig, folder: RunFolder) -> list[TuringProcess]:
+    """The nets of other runs that a baseline is made of."""
+    return [trained_process(RunFolder(folder.path.parent / need)) for need in config.needs]
 
 
-def _assembled(cell: Cell, nets: Sequence[TuringProcess], data: TaskData) -> Predictor:
-    process = nets[0]
-    match cell.model:
-        case "ensemble":
-            return Ensemble(nets)
-        case "temperature":
-            return temperature_scaled(process, tuple(data.held_out.whole()))
-        case "mc_dropout":
-            return MCDropout(process.backbone, "logits")
-    if cell.sections["judging"]["weights"] == "mean":
+def _assembled(config: RunConfig, processes: Sequence[TuringProcess], data: TaskData) -> Predictor:
+    if config.model in BASELINES:
+        nets = [process.backbone for process in processes]
+        return BASELINES[config.model].assemble(nets, tuple(data.held_out.whole()))
+    (process,) = processes
+    if config.sections["judging"]["weights"] == "mean":
         process.backbone = AtMeans(process.backbone)
     if process.context_use is ContextUse.REQUIRED:
-        return process.given(draw_context(cell, data))
+        return process.given(draw_context(config, data))
     return process

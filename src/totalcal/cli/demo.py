@@ -17,24 +17,22 @@ _SEVERITIES = (1, 3, 5)
 @app.command(rich_help_panel="Start here", epilog=Example("totalcal demo"))
 def demo(
     out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
-    models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,rivals",
+    models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,baselines",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
     epochs: Annotated[int | None, typer.Option(help="Other than the preset's 40.", min=1)] = None,
 ) -> None:
     """Train and judge all models and baselines on handwritten digits, with a report; minutes on two cores."""
-    from totalcal.bench.corruption_jobs import corruption_jobs
-    from totalcal.bench.grid import cell_jobs
-    from totalcal.bench.planning import Grid, models_named
+    from totalcal.bench.corruptions import corruption_jobs
+    from totalcal.bench.grid import Grid, grid_jobs, models_named
     from totalcal.report import write_report
 
     begun = time.monotonic()
-    cells = Grid("digits", "laptop", {} if epochs is None else {"epochs": epochs}).cells(
-        models_named(models), seeds
-    )
+    grid = Grid("digits", "laptop", {} if epochs is None else {"epochs": epochs})
+    runs = grid.configurations(models_named(models), seeds)
     typer.echo(
-        f"{len(cells)} runs on 8×8 digits; foreign inputs: letters. Ctrl-C stops, the same command goes on."
+        f"{len(runs)} runs on 8×8 digits; OOD inputs: letters. Ctrl-C stops, the same command goes on."
     )
-    jobs = cell_jobs(cells, out)
+    jobs = grid_jobs(runs, out)
     run_jobs(jobs, Engine.LOKY, workers=None)
     typer.echo(f"All of them under corruption: {', '.join(_CORRUPTIONS)}.")
     run_jobs(corruption_jobs(jobs.folders(), _CORRUPTIONS, _SEVERITIES), Engine.LOKY, workers=None)

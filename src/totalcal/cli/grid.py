@@ -31,7 +31,7 @@ def run(
         str, typer.Argument(help="digits, fashion, cifar10, svhn, cifar100, imdb, iris, gaussians.")
     ],
     models: Annotated[
-        str, typer.Option(help="Names with commas; `all`: the family, `rivals`: the rivals.")
+        str, typer.Option(help="Names with commas; `all`: the family, `baselines`: the baselines.")
     ] = "all",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     first_seed: Annotated[
@@ -66,15 +66,14 @@ def run(
     ] = None,
 ) -> None:
     """Train and judge every model with every seed; what is finished is skipped."""
-    from totalcal.bench.grid import cell_jobs
-    from totalcal.bench.planning import Grid, models_named
+    from totalcal.bench.grid import Grid, grid_jobs, models_named
 
     overrides = parsed_settings(settings or [], epochs)
     grid = Grid(task, "authors" if authors_settings else preset, overrides)
-    jobs = cell_jobs(grid.cells(models_named(models), seeds, first_seed), out, data_dir)
+    jobs = grid_jobs(grid.configurations(models_named(models), seeds, first_seed), out, data_dir)
     run_jobs(jobs, engine, workers)
     if corruptions:
-        from totalcal.bench.corruption_jobs import corruption_jobs
+        from totalcal.bench.corruptions import corruption_jobs
 
         part = parsed_slice(corruption_types, severities)
         run_jobs(corruption_jobs(jobs.folders(), *part, corruption_images, data_dir), engine, workers)

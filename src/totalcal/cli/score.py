@@ -14,19 +14,21 @@ def score(
         "`log_concentration` (n × K, or draws × n × K)."
     ),
     ood: list[Path] = typer.Option(
-        [], "--ood", help="The same for foreign inputs, without labels; may be given several times."
+        [],
+        "--ood",
+        help="The same for out-of-distribution (OOD) inputs, without labels; may be given several times.",
     ),
     bins: int = typer.Option(15, help="Bins of the ECE, of equal width."),
     uncertainty: str = typer.Option(
         "entropy",
-        help="What foreign inputs are told by: entropy, mutual_information, reducible, irreducible, "
+        help="What OOD inputs are told by: entropy, mutual_information, reducible, irreducible, "
         "data, negative_log_concentration.",
     ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object, scores as fractions."),
 ) -> None:
-    """Judge predictions saved by any framework: fit, calibration, and foreign inputs told apart.
+    """Judge predictions saved by any framework: fit, calibration, and OOD inputs told apart.
 
-    Out-of-domain is the positive class.
+    Out-of-distribution is the positive class.
     """
     from totalcal.scores.files import evaluate_files
 

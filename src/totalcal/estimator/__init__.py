@@ -1,9 +1,17 @@
 """The scikit-learn face of the family: tables in, labels, probabilities and uncertainties out.
 
-A class for each model of the registry. All take the same parameters; `model_arguments` go to the model.
+A class per model of the registry, as `ETPClassifier`. All take the same parameters; `model_arguments` go to
+the model.
 """
 
+from collections.abc import Mapping
+from inspect import getdoc
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from totalcal import registry
 from totalcal.estimator.classifier import ProcessClassifier
+from totalcal.models import MODELS
 
 EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -13,67 +21,23 @@ EXPECTED_FAILED_CHECKS = {
 """For scikit-learn's `check_estimator(…, expected_failed_checks=…)`; its SGDClassifier has the same."""
 
 
-class SoftmaxClassifier(ProcessClassifier):
-    """The plain net."""
-
-    _model_name = "softmax"
-
-
-class BNNClassifier(ProcessClassifier):
-    """The Bayesian neural net: its weights have a distribution."""
-
-    _model_name = "bnn"
+def _estimator(model: str) -> type[ProcessClassifier]:
+    about = {"_model_name": model, "__doc__": getdoc(MODELS[model]), "__module__": __name__}
+    return type(registry.classifier_name(model), (ProcessClassifier,), about)
 
 
-class EDLClassifier(ProcessClassifier):
-    """Evidential deep learning: a Dirichlet over the class probabilities."""
-
-    _model_name = "edl"
-
-
-class NPClassifier(ProcessClassifier):
-    """The neural process, predicting without a context."""
-
-    _model_name = "np"
-
-
-class ANPClassifier(ProcessClassifier):
-    """The attentive neural process; it keeps some training rows as the context of its predictions."""
-
-    _model_name = "anp"
-
-
-class ENPClassifier(ProcessClassifier):
-    """The evidential neural process."""
-
-    _model_name = "enp"
-
-
-class ETPClassifier(ProcessClassifier):
-    """The Evidential Turing Process: a memory, random weights, and a Dirichlet for every input."""
-
-    _model_name = "etp"
-
-
-ESTIMATORS = {
-    "softmax": SoftmaxClassifier,
-    "bnn": BNNClassifier,
-    "edl": EDLClassifier,
-    "np": NPClassifier,
-    "anp": ANPClassifier,
-    "enp": ENPClassifier,
-    "etp": ETPClassifier,
+ESTIMATORS: Mapping[str, type[ProcessClassifier]] = MappingProxyType(
+    {model: _estimator(model) for model in registry.MODELS}
+)
+_NAMES = {registry.classifier_name(model): estimator for model, estimator in ESTIMATORS.items()}
+_NAMES_OF_BEFORE = {
+    registry.classifier_name(old): ESTIMATORS[model] for old, model in registry.ALIASES.items()
 }
 
-__all__ = [
-    "ESTIMATORS",
-    "EXPECTED_FAILED_CHECKS",
-    "ANPClassifier",
-    "BNNClassifier",
-    "EDLClassifier",
-    "ENPClassifier",
-    "ETPClassifier",
-    "NPClassifier",
-    "ProcessClassifier",
-    "SoftmaxClassifier",
-]
+globals().update(_NAMES | _NAMES_OF_BEFORE)
+
+__all__ = ["ESTIMATORS", "EXPECTED_FAILED_CHECKS", "ProcessClassifier", *_NAMES]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[ProcessClassifier]: ...

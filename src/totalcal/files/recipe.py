@@ -21,10 +21,13 @@ from totalcal.models import MODELS
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.process import TuringProcess
+from totalcal.registry import ALIASES
 from totalcal.types import ContextUse, LossWeights
 from totalcal.wrapping import wrap
 
-_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType({**MODELS, "wrap": wrap})
+_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
+    {**MODELS, **{old: MODELS[name] for old, name in ALIASES.items()}, "wrap": wrap}
+)
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {function.__name__: function for function in (tanh_blend, blend, identity, squared_noise, one_class_each)}

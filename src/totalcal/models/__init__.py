@@ -1,33 +1,52 @@
-"""The model family: one small file a row of the paper's ablation table, and the registry of them."""
+"""The model family: one small file per row of the paper's ablation table; `totalcal.registry` names them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
+from totalcal import registry
 from totalcal.errors import UnknownNameError
-from totalcal.models.anp import anp
-from totalcal.models.bnn import bnn
-from totalcal.models.edl import edl
-from totalcal.models.enp import enp
-from totalcal.models.etp import etp
-from totalcal.models.np import np
-from totalcal.models.softmax import softmax
 from totalcal.process import TuringProcess
 
-MODELS: dict[str, Callable[..., TuringProcess]] = {
-    "softmax": softmax,
-    "bnn": bnn,
-    "edl": edl,
-    "np": np,
-    "anp": anp,
-    "enp": enp,
-    "etp": etp,
-}
+Model = Callable[..., TuringProcess]
 
 
-def model_named(name: str) -> Callable[..., TuringProcess]:
-    """The constructor of a model: `model_named("etp")(backbone, num_classes=10)`."""
-    if name not in MODELS:
+def _factory(name: str) -> Model:
+    made: Model = getattr(import_module(f"{__name__}.{name}"), name)
+    return made
+
+
+MODELS: Mapping[str, Model] = MappingProxyType({name: _factory(name) for name in registry.MODELS})
+
+globals().update(MODELS)  # after the imports, which leave the files under these names
+
+__all__ = ["MODELS", "model_named", *MODELS]
+
+
+def model_named(name: str) -> Model:
+    """The factory of a model, by its name of today or of before.
+
+    Args:
+        name: A key of `MODELS`, or an older name of one (`np`).
+
+    Returns:
+        The function that makes the model: `factory(backbone, num_classes=10, …)`.
+
+    Raises:
+        UnknownNameError: There is none of this name; it names the nearest.
+
+    Example:
+        >>> from torch import nn
+        >>> model_named("etp")(nn.Linear(4, 3), num_classes=3).num_classes
+        3
+    """
+    known = registry.canonical(name)
+    if known not in MODELS:
         raise UnknownNameError("model", name, MODELS)
-    return MODELS[name]
+    return MODELS[known]
 
 
-__all__ = ["MODELS", "anp", "bnn", "edl", "enp", "etp", "model_named", "np", "softmax"]
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Model: ...

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from totalcal.errors import UnknownNameError
 from totalcal.records.lines import Record
+from totalcal.registry import ORDER, canonical
 
 
 class Score(NamedTuple):
@@ -41,20 +42,12 @@ SCORES = {
 ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}
 """The three aspects of total calibration, section 2, and the score that stands for each."""
 
-ORDER = (
-    "softmax", "bnn", "edl", "np", "anp", "enp", "etp", "temperature", "mc_dropout", "ensemble",
-)  # fmt: skip
-"""Models and baselines as tables list them."""
-
-ALIASES: Mapping[str, str] = {}
-"""Names of models in records of before → their names now."""
-
 Column = tuple[str, str]  # task, preset
 
 
 def current_name(model: str) -> str:
     """What a model is called now; readers of records and of configurations ask here, and nobody else does."""
-    return ALIASES.get(model, model)
+    return canonical(model)
 
 
 def is_score(key: str) -> bool:
@@ -131,7 +124,7 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 def place(label: str) -> tuple[int, str]:
     """Where a row or a model stands in a table: a key to sort by."""
-    model = label.partition(" ")[0]
+    model = canonical(label.partition(" ")[0])
     return (ORDER.index(model) if model in ORDER else len(ORDER), label)
 
 
@@ -143,8 +136,8 @@ def described(settings: Mapping[str, Any]) -> str:
 def seeds_in_words(counts: Mapping[str, int]) -> str:
     """How many seeds there are, and which rows have fewer.
 
-    >>> seeds_in_words({"etp": 5, "np": 2})
-    '5 seeds (np 2)'
+    >>> seeds_in_words({"etp": 5, "anp": 2})
+    '5 seeds (anp 2)'
     """
     most = max(counts.values())
     fewer = [f"{label} {count}" for label, count in counts.items() if count < most]

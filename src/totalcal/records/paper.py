@@ -44,7 +44,7 @@ ABLATION = {
     "etp": Components(True, True, True, True, False, True),
     "anp": Components(True, True, True, False, True, False),
     "enp": Components(True, True, False, False, False, True),
-    "np": Components(False, True, False, False, False, False),
+    "neural_process": Components(False, True, False, False, False, False),
     "edl": Components(True, False, False, False, False, True),
     "bnn": Components(False, False, False, False, False, True),
 }

@@ -59,7 +59,7 @@ KNOWN = {
     "softmax": Line(INK, "-", "o"),
     "bnn": Line(BLUE, "-", "s"),
     "edl": Line(GREEN, "-", "^"),
-    "np": Line(SKY, "-", "v"),
+    "neural_process": Line(SKY, "-", "v"),
     "enp": Line(PURPLE, "-", "D"),
     "anp": Line(ORANGE, "-", "P"),
     "etp": Line(VERMILLION, "-", "*"),

@@ -1,4 +1,4 @@
-"""Every model and rival against a truth that is known (sections 2 to 4): what the paper has to approximate.
+"""Every model and baseline against a truth that is known (sections 2 to 4): what the paper must estimate.
 
 On generated data f_true, the Bayes risk and the density are exact. Over several sizes N of the training set
 the study also tests what sections 3 and 4 claim: that the reducible term shrinks with N, that the irreducible
@@ -83,7 +83,7 @@ def run(plan: Plan, jobs: int = 1) -> list[Measurement]:
 
 
 def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[Measurement]:
-    """Every model and rival on one training set."""
+    """Every model and baseline on one training set."""
     task = TASKS[task_name]
     where = points(task, plan.points)
     data = training_set(task, examples, seed)

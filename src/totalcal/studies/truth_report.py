@@ -11,9 +11,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from totalcal.baselines import BASELINES
 from totalcal.errors import MissingExtraError
 from totalcal.records import Summary, bold, show, summarise
-from totalcal.rivals import RIVALS
 from totalcal.studies.truth import Measurement, Plan, claims
 from totalcal.studies.truth_tasks import PREDICTORS
 
@@ -204,4 +204,4 @@ def _over_distance(axes: "Axes", rows: Sequence[Measurement]) -> None:
 
 def _dash(index: int) -> str:
     """Rivals are dashed."""
-    return "--" if PREDICTORS[index] in RIVALS else "-"
+    return "--" if PREDICTORS[index] in BASELINES else "-"

@@ -1,4 +1,4 @@
-"""Where the truth is known: Gaussian tasks with exact probabilities, and all models and rivals on them.
+"""Where the truth is known: Gaussian tasks with exact probabilities, and all models and baselines on them.
 
 All have the same net, optimiser and number of steps.
 """
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.backbones import mlp
+from totalcal.baselines import BASELINES
 from totalcal.data.gaussians import DEFAULT, Floats, GaussianTask
 from totalcal.models import MODELS
 from totalcal.process import TuringProcess
-from totalcal.rivals import RIVALS
 from totalcal.training.loop import train
 from totalcal.types import Batch, ContextUse, Predictor
 
@@ -33,8 +33,8 @@ _TEST_SEED, _BOX_SEED = 1_000_001, 1_000_002  # no training seed comes near
 HIDDEN = (32, 32)
 BATCH_SIZE, LEARNING_RATE = 64, 3e-3
 CONTEXT = 50
-HELD_OUT = 5  # one of so many examples is held out for the rivals that need it; nobody trains on it
-PREDICTORS = (*MODELS, *RIVALS)
+HELD_OUT = 5  # one of so many examples is held out for the baselines that need it; nobody trains on it
+PREDICTORS = (*MODELS, *BASELINES)
 
 
 class Points(NamedTuple):
@@ -74,7 +74,7 @@ def _rare_points(task: GaussianTask, inputs: np.ndarray, threshold: float, count
 
 
 def trained(data: Batch, num_classes: int, steps: int, seed: int) -> dict[str, Predictor]:
-    """Every model and rival, by name. The plain net is trained once for all who want the same one."""
+    """Every model and baseline, by name. The plain net is trained once for all who want the same one."""
     cut = len(data.labels) - len(data.labels) // HELD_OUT
     rows, held_out = Batch(data.inputs[:cut], data.labels[:cut]), Batch(data.inputs[cut:], data.labels[cut:])
     fit = cache(partial(fitted, rows, num_classes, steps))
@@ -83,7 +83,7 @@ def trained(data: Batch, num_classes: int, steps: int, seed: int) -> dict[str, P
         return fit("softmax", seed + 1000 * member, dropout).backbone
 
     models = {name: _with_context(fit(name, seed, 0.0), rows) for name in MODELS}
-    return models | {name: build(train_net, held_out) for name, build in RIVALS.items()}
+    return models | {name: build(train_net, held_out) for name, build in BASELINES.items()}
 
 
 def fitted(

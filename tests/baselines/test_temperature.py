@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from totalcal.baselines import temperature_scaled
 from totalcal.errors import InputError
-from totalcal.rivals import temperature_scaled
 from totalcal.scores import evaluate, from_arrays, nll
 
 

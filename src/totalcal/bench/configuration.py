@@ -1,17 +1,99 @@
-"""All settings of a cell in sections, and how some of them are overridden by name."""
+"""A run configuration: one model, trained and judged on one task with one seed, every setting spelled out.
 
+Its name is the hash of all of it, and every random number of the run follows from its coordinates.
+"""
+
+import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from totalcal.backbones import BACKBONES
-from totalcal.bench.cell import Sections
 from totalcal.bench.presets import Preset
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import model_named
+from totalcal.registry import recorded
 from totalcal.training.options import Contexts
+
+FORMAT = 1
+"""Raised when the same configuration would give other numbers: old runs are then no longer taken for new."""
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that decides the outcome of a run.
+
+    Args:
+        task: By name.
+        preset: By name.
+        model: A model or baseline, by its name in records.
+        seed: Of everything random.
+        sections: All settings.
+        settings: Those that differ from the preset.
+        needs: The names of the runs whose nets it is made of.
+    """
+
+    task: str
+    preset: str
+    model: str
+    seed: int
+    sections: Sections
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+
+    @property
+    def trained_model(self) -> str:
+        """The model of the family that is trained for it: a baseline is made of plain nets."""
+        return str(self.sections["model"]["name"])
+
+    @property
+    def epochs(self) -> int:
+        return int(self.sections["training"]["epochs"])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What every record of the run begins with."""
+        return {
+            "task": self.task,
+            "preset": self.preset,
+            "model": self.model,
+            "seed": self.seed,
+            "epochs": self.epochs,
+            "settings": dict(self.settings),
+        }
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The whole of it as JSON, from which it can be made again."""
+        return {
+            "format": FORMAT,
+            **self.identity,
+            "sections": {name: dict(section) for name, section in self.sections.items()},
+            "needs": list(self.needs),
+        }
+
+    @property
+    def name(self) -> str:
+        """The hash of the configuration: the run's folder."""
+        text = json.dumps(self.as_json, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "RunConfig":
+        return cls(
+            content["task"],
+            content["preset"],
+            recorded(content["model"]),
+            content["seed"],
+            content["sections"],
+            content["settings"],
+            tuple(content["needs"]),
+        )
+
 
 JUDGING = {
     "draws": 10,
@@ -25,11 +107,15 @@ JUDGING = {
 """How a trained model is judged; `weights` at test are drawn, or their means as in the authors' program."""
 
 
-def all_settings(net: str, preset: Preset) -> dict[str, dict[str, Any]]:
+def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
     """Every argument of the model, of its backbone and of its training, defaults included, as plain JSON."""
     backbone = {**_defaults(BACKBONES[preset.backbone]), **preset.backbone_options}
     sections = {
-        "model": {"name": net, **_defaults(model_named(net)), **preset.model_options.get(net, {})},
+        "model": {
+            "name": recorded(model),
+            **_defaults(model_named(model)),
+            **preset.model_options.get(model, {}),
+        },
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),
@@ -63,7 +149,7 @@ def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sectio
 
 
 def check_known(overrides: Mapping[str, Any], candidates: list[Sections]) -> None:
-    """Every override must mean something to at least one of the cells."""
+    """Every override must mean something to at least one of the configurations."""
     for name in overrides:
         if not any(_find(sections, name) for sections in candidates):
             known = {key for sections in candidates for section in sections.values() for key in section}
@@ -95,3 +181,13 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
         for each in parameters
         if each.default is not each.empty
     }
+
+
+def derived(*coordinates: str | int) -> int:
+    """A seed of 63 bits for one purpose at one place of the grid.
+
+    >>> derived("split", "digits", 0) == derived("split", "digits", 0) != derived("split", "digits", 1)
+    True
+    """
+    text = "/".join(map(str, coordinates))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1

@@ -1,4 +1,4 @@
-"""NP: the neural process (section 6, Garnelo et al. 2018).  π ✗  Z ✓  M ✗  r ✗  context at test if given."""
+"""The neural process, NP (section 6, Garnelo et al. 2018).  π ✗  Z ✓  M ✗  r ✗  context at test if given."""
 
 from torch import nn
 
@@ -11,7 +11,9 @@ from totalcal.types import LossWeights
 
 
 @stamped
-def np(backbone: nn.Module, num_classes: int, *, latent_kl: float = 1.0, width: int = 32) -> TuringProcess:
+def neural_process(
+    backbone: nn.Module, num_classes: int, *, latent_kl: float = 1.0, width: int = 32
+) -> TuringProcess:
     """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given."""
     latent = SetLatent(num_classes, width)
     return TuringProcess(

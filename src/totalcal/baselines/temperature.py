@@ -6,11 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
 from totalcal.rejection import predict_like
 from totalcal.scores.blocks import Rows, blocks
 from totalcal.scores.checks import check_labels
 from totalcal.scores.evaluate import log_likelihoods
+from totalcal.scores.foreign import from_module
 from totalcal.scores.modes import eval_mode
 from totalcal.types import PointMass, Predictive, Predictor, Sampling
 
@@ -97,3 +99,10 @@ def _held_out(
             "the held-out set is empty; a temperature needs data that the net was not trained on."
         )
     return torch.cat(log_means, dim=1), torch.cat(labels)
+
+
+BASELINE = Baseline(
+    Nets.OF_ITS_SEED,
+    lambda nets, held_out: temperature_scaled(from_module(nets[0], "logits"), held_out),
+)
+"""The plain net, its temperature fitted on the held-out data."""

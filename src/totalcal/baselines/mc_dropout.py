@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
 from totalcal.scores.foreign import OutputKind, as_predictive
 from totalcal.scores.modes import eval_mode
@@ -44,3 +45,7 @@ def _seeded(generator: torch.Generator | None, device: torch.device) -> Iterator
     with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
         yield
+
+
+BASELINE = Baseline(Nets.OWN, lambda nets, _: MCDropout(nets[0], "logits"), dropout=0.2, is_joint=False)
+"""One net trained with dropout, which stays on; needs no held-out data. A pass has a mask for each row."""

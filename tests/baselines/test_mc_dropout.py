@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from totalcal.backbones import mlp
+from totalcal.baselines import MCDropout
 from totalcal.errors import InputError
-from totalcal.rivals import MCDropout
 from totalcal.scores import evaluate
 
 INPUTS = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
@@ -22,11 +22,11 @@ def test_each_pass_is_a_draw():
 
 
 def test_the_generator_repeats_it_and_the_global_one_is_left_alone():
-    rival = MCDropout(mlp(3, 2, dropout=0.5), "logits")
+    baseline = MCDropout(mlp(3, 2, dropout=0.5), "logits")
     torch.manual_seed(5)
     untouched = torch.rand(1)
     torch.manual_seed(5)
-    first, again, other = (rival.predict(INPUTS, generator=generator(s)).probabilities for s in (1, 1, 2))
+    first, again, other = (baseline.predict(INPUTS, generator=generator(s)).probabilities for s in (1, 1, 2))
     assert torch.equal(torch.rand(1), untouched)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

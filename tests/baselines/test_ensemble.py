@@ -4,8 +4,8 @@ from torch.testing import assert_close
 
 from totalcal import models
 from totalcal.backbones import mlp
+from totalcal.baselines import BASELINES, Ensemble, baseline_named
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.rivals import RIVALS, Ensemble, rival_named
 from totalcal.scores import evaluate, from_module
 
 INPUTS = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
@@ -53,21 +53,21 @@ def test_members_that_cannot_be_averaged_are_refused():
         Ensemble([*nets(1), models.bnn(mlp(3, 2), num_classes=2)]).predict(INPUTS)
 
 
-@pytest.mark.parametrize("name", RIVALS)
-def test_every_rival_is_built_from_a_way_to_train_nets(name):
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_is_built_from_a_way_to_train_nets(name):
     asked = []
 
     def train_net(member=0, dropout=0.0):
         asked.append((member, dropout))
         return mlp(3, 2, dropout=dropout)
 
-    predictor = rival_named(name)(train_net, (INPUTS, LABELS))
+    predictor = baseline_named(name)(train_net, (INPUTS, LABELS))
     assert evaluate(predictor, (INPUTS, LABELS), draws=3).draws == {"ensemble": 5, "mc_dropout": 3}.get(
         name, 1
     )
     assert asked == {"ensemble": [(m, 0.0) for m in range(5)], "mc_dropout": [(0, 0.2)]}.get(name, [(0, 0.0)])
 
 
-def test_an_unknown_rival_is_refused():
+def test_an_unknown_baseline_is_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'ensemble'"):
-        rival_named("ensembel")
+        baseline_named("ensembel")

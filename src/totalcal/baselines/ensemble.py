@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
 from totalcal.rejection import predict_like
+from totalcal.scores.foreign import from_module
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
 
 
@@ -50,3 +52,7 @@ def _stacked(beliefs: Sequence[Belief]) -> Belief:
     if len(evidence) == len(beliefs):
         return Dirichlet(torch.cat(evidence))
     raise InputError("the members of an ensemble must hold one kind of belief: all Dirichlet, or all points.")
+
+
+BASELINE = Baseline(Nets.OF_ALL_SEEDS, lambda nets, _: Ensemble([from_module(net, "logits") for net in nets]))
+"""Five nets unless told; needs no held-out data."""

@@ -1,0 +1,61 @@
+"""The one list of models and baselines. Nothing is imported here, since readers of records know no torch.
+
+A model is the function of its name in the file of its name, as `etp` in `models/etp.py`; a baseline is the
+`BASELINE` of `baselines/<name>.py`. To add one takes that file and its name here: public names, estimators,
+the command line, tables and the report follow.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+MODELS = (
+    "softmax",
+    "bnn",
+    "edl",
+    "neural_process",
+    "anp",
+    "enp",
+    "etp",
+)  # fmt: skip
+"""In the order in which tables list them: the plain net, then the family as it grows."""
+
+BASELINES = ("temperature", "mc_dropout", "ensemble")
+
+ALIASES: Mapping[str, str] = MappingProxyType({"np": "neural_process"})
+"""Names of before, as files, records and commands have them."""
+
+_RECORDED = {name: old for old, name in ALIASES.items()}
+_LONGEST_ACRONYM = 4
+
+
+def canonical(name: str) -> str:
+    """The name of today; one that nobody knows stays as it is.
+
+    >>> canonical("np"), canonical("etp")
+    ('neural_process', 'etp')
+    """
+    return ALIASES.get(name, name)
+
+
+def recorded(name: str) -> str:
+    """The name in run folders and records, which never changes: a run is known by the hash of its settings.
+
+    >>> recorded("neural_process"), recorded("etp")
+    ('np', 'etp')
+    """
+    return _RECORDED.get(canonical(name), canonical(name))
+
+
+def classifier_name(model: str) -> str:
+    """What the scikit-learn estimator of a model is called.
+
+    >>> classifier_name("etp"), classifier_name("softmax"), classifier_name("neural_process")
+    ('ETPClassifier', 'SoftmaxClassifier', 'NeuralProcessClassifier')
+    """
+    if len(model) <= _LONGEST_ACRONYM:
+        return f"{model.upper()}Classifier"
+    return "".join(word.capitalize() for word in model.split("_")) + "Classifier"
+
+
+ORDER = (*MODELS, *BASELINES)
+"""Models and baselines as tables list them."""
