@@ -237,6 +237,13 @@ def test_the_size_of_a_picture_is_looked_at_before_it_is_decoded(tmp_path):
         read_picture(tmp_path / "bomb.png")
 
 
+def test_a_part_of_a_picture_that_promises_gigabytes_costs_nothing(tmp_path):
+    path, data = tmp_path / "a.png", bytearray(png(10, 10))
+    data[33:37] = b"\xff\xff\x02\x18"  # the length of IDAT
+    path.write_bytes(data)
+    assert peak(lambda: read_picture(path)) < 20_000_000
+
+
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"not a picture", png(10, 10)[:43], b"%!PS-Adobe"])
 def test_what_is_no_picture_is_named(tmp_path, data):
     (tmp_path / "a.png").write_bytes(data)

@@ -14,6 +14,7 @@ ever run.
 """
 
 import gzip
+import io
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -298,9 +299,10 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
         raise MissingExtraError("pillow", "data", "reading pictures") from error
     import warnings
 
+    data = io.BytesIO(read_bytes(path, MOST_TEXT))  # a file would allocate what a chunk promises
     with unreadable(path, "a picture"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, on what it makes of damage
-        with Image.open(path, formats=PICTURES) as picture:
+        with Image.open(data, formats=PICTURES) as picture:
             width, height = picture.size
             if width * height > most_pixels:
                 raise UnreadableFileError(
