@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from totalcal.cli import toy  # noqa: F401  # registers the commands
+from totalcal.cli import studies  # noqa: F401  # registers the commands
 from totalcal.cli.app import app
 from totalcal.studies.toys import run_toy
 from totalcal.studies.toys_report import draw_toy

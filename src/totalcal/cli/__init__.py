@@ -13,9 +13,8 @@ from totalcal.cli import (  # noqa: F401
     results,
     score,
     status,
+    studies,
     table,
-    toy,
-    truth,
 )
 from totalcal.cli.app import app
 from totalcal.cli.manners import run
