@@ -9,10 +9,10 @@ import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, save, wrap
+from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, remember, save, wrap
 from totalcal.backbones import BACKBONES, mlp
 from totalcal.errors import ModelFileError, TotalcalError
-from totalcal.files.container import read_container, summary
+from totalcal.files.container import read_container, summary, write_container
 from totalcal.files.recipe import recipe_of, restore_settings, settings_of, why_no_recipe
 from totalcal.functional.cell_starts import one_class_each
 from totalcal.functional.update_rules import blend, identity
@@ -186,3 +186,44 @@ def test_a_file_of_version_0_1_still_reads(name):
     if name == "etp":
         assert saved.model.latent.retention == 0.9
         assert saved.classes == ("ant", "bee", "cat")
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+@pytest.mark.parametrize("own_backbone", [False, True])
+def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
+    torch.manual_seed(0)
+    rows, labels = torch.randn(300, 4, dtype=precision), torch.randint(3, (300,))
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) if own_backbone else mlp(4, 3)
+    model = etp(net, 3).to(precision).eval()
+    remember(model, (rows[:200], labels[:200]), (rows[200:], labels[200:]), fade=0.01)
+    model.memorise(rows[:100] + 5, labels[:100])
+    save(model, tmp_path / "it")
+    handed = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) if own_backbone else None
+    again = load(tmp_path / "it", backbone=handed)
+    assert recipe_of(again.model) is not None
+    new = torch.randn(50, 4, dtype=precision)
+    found, expected = again.predict(new), model.predict_shared(new)
+    assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
+    assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
+    assert "2 remembered by" in dict(summary(tmp_path / "it"))["domain"]
+    again.model.memorise(rows[:100] - 5, labels[:100])  # and goes on
+    assert again.model.domain.num_domains == 3
+
+
+def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
+    rows, labels = torch.randn(60, 4), torch.randint(3, (60,))
+    model = etp(mlp(4, 3), 3).eval()
+    remember(model, (rows[:40], labels[:40]), (rows[40:], labels[40:]))
+    save(model, tmp_path / "it")
+    content = read_container(tmp_path / "it")
+    for change in (
+        {"tail_rows": [10**12]},
+        {"calibration_rows": 10**12},
+        {"widest": 10**9, "taps": [{**content.description["domain"]["taps"][0], "width": 10**9}]},
+        {"taps": []},
+        {"fade": "much"},
+    ):
+        hostile = {**content.description, "domain": {**content.description["domain"], **change}}
+        write_container(tmp_path / "bad", content._replace(description=hostile))
+        with pytest.raises(ModelFileError):
+            load(tmp_path / "bad")

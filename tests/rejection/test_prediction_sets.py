@@ -63,6 +63,12 @@ def test_other_draws_and_too_few_rows_are_refused():
         sets(Predictive(prediction.belief, Sampling(10, 0, True)))
 
 
+def test_draws_of_each_call_are_refused():
+    prediction, labels = predictions(50, 3, 0)
+    with pytest.raises(GateError, match="makes anew"):
+        PredictionSets.fitted(Predictive(prediction.belief, Sampling(10)), labels)
+
+
 def test_sets_go_through_json():
     prediction, labels = predictions(50, 3, 0)
     sets = PredictionSets.fitted(Predictive(prediction.belief, Sampling(10, 3, True)), labels)

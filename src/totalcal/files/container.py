@@ -106,6 +106,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("weights", _weights(shapes)),
             ("classes", _classes(description)),
             ("inputs", _inputs(description["preprocessing"])),
+            ("domain", _domain(description.get("domain"))),
             ("context", f"{shapes['context/labels'][0]} rows" if "context/labels" in shapes else "none"),
             *_gate(description["gate"]),
             ("scores", _scores(description["scores"])),
@@ -150,6 +151,14 @@ def _inputs(preprocessing: dict[str, Any] | None) -> str:
     columns = preprocessing["columns"]
     named = "" if columns is None else f": {', '.join(columns)}"
     return f"rows of shape {tuple(preprocessing['shape'])}, standardised{named}"
+
+
+def _domain(domain: dict[str, Any] | None) -> str:
+    if domain is None:
+        return "no memory of it: load, then remember(model, train, held_out)"
+    layers = ", ".join(tap["name"] or "the net" for tap in domain["taps"])
+    compared = f"{domain['calibration_rows']} rows to compare with"
+    return f"{len(domain['tail_rows'])} remembered by {layers}; {compared}"
 
 
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:

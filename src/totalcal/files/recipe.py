@@ -37,6 +37,7 @@ _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
 )
 """What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
 
+_DOMAIN = "domain"
 _NO_SETTINGS = frozenset({"training", "origin", "noise"})
 
 Settings = dict[str, dict[str, Any]]
@@ -133,11 +134,12 @@ def why_no_recipe(model: TuringProcess) -> str | None:
     if origin is None or origin.factory not in _MAKERS:
         return "it is not as a factory of totalcal made it: it has layers or hooks of your own"
     own_backbone = _named_backbone(origin) is None
+    layers = [(path, layer) for path, layer in model.named_modules() if not _within(path, _DOMAIN)]
     arguments = ((f"the argument {name}", value) for name, value in origin.arguments.items())
     attributes = (
         (f"{path}.{name}".lstrip("."), value)
-        for path, layer in model.named_modules()
-        if _is_ours(layer) or not (own_backbone and _within_backbone(path))
+        for path, layer in layers
+        if _is_ours(layer) or not (own_backbone and _within(path, "backbone"))
         for name, value in _attributes(layer)
     )
     for where, value in (*arguments, *attributes):
@@ -150,6 +152,7 @@ def settings_of(model: nn.Module) -> Settings:
     """How every layer of ours or of torch is set now; what cannot be said is left out.
 
     A layer of the user's own class is the user's to set: it comes back with the module that is handed over.
+    A domain memory has settings of its own making.
 
     >>> settings_of(MODELS["etp"](BACKBONES["mlp"](4, 3), 3))["latent"]["retention"]
     0.99
@@ -157,7 +160,7 @@ def settings_of(model: nn.Module) -> Settings:
     found = {
         path: {name: _said(value) for name, value in _attributes(layer) if _can_say(value)}
         for path, layer in model.named_modules()
-        if _is_ours(layer) or _is_of_torch(layer)
+        if (_is_ours(layer) or _is_of_torch(layer)) and not _within(path, _DOMAIN)
     }
     return {path: values for path, values in found.items() if values}
 
@@ -171,7 +174,7 @@ def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]
             where, value = f"{path}.{name}".lstrip("."), _meant(content)
             if layer is not None and _knows(layer, name):
                 setattr(layer, name, _alike(getattr(layer, name), value, where))
-            elif not _within_backbone(path):
+            elif not _within(path, "backbone"):
                 raise ModelFileError(
                     f"it sets {where}, which the model does not have. Upgrade totalcal, or hand over the "
                     "model exactly as it was when it was saved."
@@ -264,8 +267,8 @@ def _named_backbone(origin: Origin) -> Origin | None:
     return origin.backbone if origin.backbone and origin.backbone.factory in BACKBONES else None
 
 
-def _within_backbone(path: str) -> bool:
-    return path.split(".")[0] == "backbone"
+def _within(path: str, part: str) -> bool:
+    return path.split(".")[0] == part
 
 
 def _is_ours(layer: nn.Module) -> bool:

@@ -26,6 +26,7 @@ from totalcal.files.recipe import (
     settings_of,
     why_no_recipe,
 )
+from totalcal.parts.domain import DomainMemory
 from totalcal.process import TuringProcess
 from totalcal.rejection import Decisions, Gate
 from totalcal.types import Batch, Predictive
@@ -34,7 +35,9 @@ ClassName = str | int | float | bool
 
 DRAWS = 10
 _SEPARATOR = "/"
+_DOMAIN = "domain."
 _HARMLESS = 10**6  # weights: so many are made without asking
+_LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a seed
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,11 @@ def _model(
             "Build the model as it was, and hand it over: load(path, model=…)."
         )
     made = model if model is not None else _built(recipe, backbone, state, largest_size(settings))
-    _fill(made, state)
+    _match_precision(made, state)
+    if description.get("domain") is not None:
+        made.settle_in(_domain(description["domain"], state))
+    _check_fit(made, state)
+    made.load_state_dict(state)
     restore_settings(made, settings)
     for name in description.get("frozen", []):
         made.get_parameter(name).requires_grad_(False)
@@ -183,13 +190,38 @@ def _check_appetite(recipe: Recipe, available: int, largest_setting: int) -> Non
         )
 
 
-def _fill(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
-    """Give a model these weights, in their precision, if they are the weights of such a model."""
-    _check_fit(model, state)
-    precisions = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
+    """Bring a model to the precision of its weights."""
+    weights = [tensor for name, tensor in state.items() if not name.startswith(_DOMAIN)]
+    precisions = {tensor.dtype for tensor in weights if tensor.is_floating_point()}
     if len(precisions) == 1:  # a model of several was built by the user, in those
         model.to(dtype=precisions.pop())
-    model.load_state_dict(state)
+
+
+def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainMemory:
+    """A domain memory with room for what the file holds of it, and no more."""
+    own = {name.removeprefix(_DOMAIN): tensor for name, tensor in state.items() if name.startswith(_DOMAIN)}
+    available = max(sum(tensor.numel() for tensor in own.values()), _HARMLESS)
+    for tap in settings["taps"]:
+        kept = min(tap["width"], settings["widest"])
+        if tap["width"] * kept > _LARGEST_PROJECTION or kept * kept > available:
+            raise ModelFileError(
+                f"its domain memory asks for {tap['width'] * kept} numbers, too many to trust."
+            )
+    rows = [
+        settings["tail_rows"],
+        [settings["calibration_rows"]],
+        *settings["centres"],
+        *settings["prototypes"],
+    ]
+    if max(map(sum, rows)) > available:
+        raise ModelFileError(
+            f"its domain memory asks for {max(map(sum, rows))} rows, which it does not hold."
+        )
+    memory = DomainMemory.from_settings(settings)
+    memory.to(dtype=own["layers.0.origin"].dtype)
+    memory.load_state_dict(own, assign=True)
+    return memory
 
 
 def _check_fit(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
@@ -218,6 +250,7 @@ def _description(saved: SavedModel) -> dict[str, Any]:
         "recipe": recipe and recipe.as_json(),
         "by_hand": why_no_recipe(saved.model),
         "settings": settings_of(saved.model),
+        "domain": saved.model.domain.settings() if isinstance(saved.model.domain, DomainMemory) else None,
         "frozen": [name for name, weight in saved.model.named_parameters() if not weight.requires_grad],
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),

@@ -13,10 +13,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from totalcal.errors import GateError, UnknownNameError
-from totalcal.rejection.rules import Flags, conformal_quantile
+from totalcal.rejection.predictions import in_words, sampling_of, steady_sampling
+from totalcal.rejection.rules import Flags, conformal_quantile, is_accepted
 from totalcal.scores.arrays import Floats, Values, plain
 from totalcal.scores.checks import check_predictions
-from totalcal.types import Predictive, Sampling
+from totalcal.types import DETERMINISTIC, Predictive, Sampling
 
 Method = Literal["aps", "split"]
 
@@ -51,7 +52,7 @@ class PredictionSets:
     coverage: float
     method: Method
     threshold: float
-    sampling: Sampling | None = None
+    sampling: Sampling = DETERMINISTIC
 
     @classmethod
     def fitted(
@@ -70,7 +71,8 @@ class PredictionSets:
             What makes sets of predictions: call it.
 
         Raises:
-            GateError: If there are too few rows for this coverage.
+            GateError: If there are too few rows for this coverage; also for predictions of `predict`, whose
+                draws are made anew in every call.
             UnknownNameError: If there is no such method.
 
         Example:
@@ -87,7 +89,8 @@ class PredictionSets:
             raise GateError(f"the coverage must lie between 0 and 1, both left out, but is {coverage}.")
         probabilities, truth = check_predictions(prediction.probabilities, labels)
         scores = _SCORES[method](probabilities)[np.arange(len(truth)), truth]
-        return cls(coverage, method, conformal_quantile(scores, coverage, "rows"), prediction.sampling)
+        threshold = conformal_quantile(scores, coverage, "rows")
+        return cls(coverage, method, threshold, steady_sampling(prediction))
 
     def __call__(self, prediction: Predictive) -> Flags:
         """Rows × classes: which classes are in the set of each row; the likeliest one always is.
@@ -95,13 +98,14 @@ class PredictionSets:
         Raises:
             GateError: If the prediction was made with other draws than the held-out ones.
         """
-        if prediction.sampling != self.sampling:
+        found = sampling_of(prediction)
+        if found != self.sampling:
             raise GateError(
-                f"these sets were fitted on predictions made by {self.sampling}, but this one was made by "
-                f"{prediction.sampling}. Predict as then, or fit the sets again."
+                f"these sets were fitted on {in_words(self.sampling)}, but these are {in_words(found)}. "
+                "Predict as then, or fit the sets again."
             )
         probabilities = plain(prediction.probabilities)
-        within: Flags = _SCORES[self.method](probabilities) <= self.threshold
+        within: Flags = is_accepted(_SCORES[self.method](probabilities), self.threshold)
         within[np.arange(len(within)), probabilities.argmax(1)] = True
         return within
 
@@ -110,10 +114,5 @@ class PredictionSets:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        sampling = content["sampling"]
-        return cls(
-            content["coverage"],
-            content["method"],
-            content["threshold"],
-            None if sampling is None else Sampling(**sampling),
-        )
+        sampling = Sampling(**content["sampling"])
+        return cls(content["coverage"], content["method"], content["threshold"], sampling)
