@@ -21,9 +21,11 @@ from totalcal.types import (
     Batch,
     Belief,
     ContextUse,
+    Dirichlet,
     LossTerms,
     LossWeights,
     Movement,
+    PointMass,
     Predictive,
     Sampling,
 )
@@ -228,7 +230,8 @@ class TuringProcess(nn.Module):
         if mean is None:
             return belief, None
         at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
-        return belief, Observation(collector.features, categorical_entropy(at_means.mean[0]))
+        entropy = categorical_entropy(at_means.mean[0])
+        return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
     def _belief(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Belief:
         readout = self.latent.draw(embedding, context, draws, noise)
@@ -265,6 +268,15 @@ class GivenContext:
 
     def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
         return self.process.predict_shared(inputs, draws, self.context, seed)
+
+
+def _logits(belief: Belief) -> Tensor:
+    match belief:
+        case PointMass():
+            return belief.logits
+        case Dirichlet():
+            return belief.log_concentration
+    return belief.log_mean
 
 
 def _noise_for(draws: int, sharing: Sharing, generator: torch.Generator | None) -> Noise:

@@ -8,11 +8,11 @@ from torch import Tensor, distributed
 
 from totalcal.checks import check_labels
 from totalcal.errors import InputError
-from totalcal.inputs import count, device, labelled, moved, taken
+from totalcal.inputs import count, labelled, moved, taken
 from totalcal.parts.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, gathered, row_keys
 from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise, Sharing
-from totalcal.parts.taps import found_taps
+from totalcal.parts.taps import Tap, found_taps, tap
 from totalcal.process import TuringProcess
 from totalcal.scores.modes import eval_mode
 from totalcal.training.callbacks import is_wanted
@@ -74,13 +74,10 @@ def remember(
         )
     bar = _Bar(len(source) + len(calibration), is_wanted(progress))
     with eval_mode(model), bar:
-        first, _ = next(_batches(source, batch_size, model))
-        few: Any = taken(first, slice(0, _FEW))
         names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
-        at_means = Noise(sharing=Sharing.MEAN)
-        taps = found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
+        taps = _taps(model, source, batch_size, names)
         memory = DomainMemory(taps, model.num_classes, prototypes, widest, fade)
-        memory.to(device(few), _precision(model))
+        memory.to(_device(model), _precision(model))
         bar.say(f"remembering {', '.join(map(str, taps))}")
         before = model.domain
         try:
@@ -91,6 +88,33 @@ def remember(
             model.settle_in(before)
             raise
     return memory
+
+
+@torch.no_grad()
+def last_layer(
+    model: TuringProcess, train: Data, batch_size: int = 256
+) -> tuple[Tap, Tensor, Tensor, Tensor]:
+    """What the classifier decides by: its tap, and for each training row features, logits and label."""
+    source = as_source(train)
+    with eval_mode(model):
+        last = _taps(model, source, batch_size, None)[-1]
+        if last.kind != "vector":
+            raise InputError(f"the last layer must give a vector per row, but {last} does not.")
+        tap(model.backbone, [last])
+        parts = [(model.observe(x, [last]), y) for x, y in _batches(source, batch_size, model)]
+    features = torch.cat([seen.features[last.name].values for seen, _ in parts])
+    return last, features, torch.cat([seen.logits for seen, _ in parts]), torch.cat([y for _, y in parts])
+
+
+def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str] | None) -> list[Tap]:
+    first, _ = next(_batches(source, batch_size, model))
+    few: Any = taken(first, slice(0, _FEW))
+    at_means = Noise(sharing=Sharing.MEAN)
+    return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
+
+
+def _device(model: TuringProcess) -> torch.device:
+    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
 
 
 def _precision(model: TuringProcess) -> torch.dtype:
@@ -125,7 +149,7 @@ def _observed(
 
 def _batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[tuple[Any, Tensor]]:
     """The rows in their own order, on the model's device: those of this rank, in a data-parallel run."""
-    where = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+    where = _device(model)
     for batch in source.batches(batch_size):
         inputs, labels = labelled(batch)
         if labels is None:

@@ -1,8 +1,8 @@
 """What passes between rooms: batches, beliefs over π, the terms of the loss, predictions."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
@@ -299,12 +299,14 @@ class Predictive:
     """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
 
     `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
-    `domain` says how familiar the inputs are, where the predictor has a domain memory.
+    `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are other
+    scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`.
     """
 
     belief: Belief
     sampling: Sampling | None = None
     domain: Familiarity | None = None
+    scores: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def draws(self) -> int:
@@ -377,7 +379,9 @@ class Predictive:
         ways = {part.sampling for part in parts}
         known = [part.domain for part in parts if part.domain is not None]
         domain = Familiarity(*map(torch.cat, zip(*known, strict=True))) if len(known) == len(parts) else None
-        return cls(belief, ways.pop() if len(ways) == 1 else None, domain)
+        shared = [name for name in parts[0].scores if all(name in part.scores for part in parts)]
+        scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
+        return cls(belief, ways.pop() if len(ways) == 1 else None, domain, scores)
 
 
 @runtime_checkable

@@ -15,6 +15,8 @@ from totalcal.types import Predictive
 
 Uncertainty = Callable[[Predictive], Tensor]
 
+UNFAMILIARITY = "unfamiliarity"
+
 UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
     {
         "entropy": lambda prediction: prediction.entropy,
@@ -30,29 +32,43 @@ UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
 """The paper's own is the entropy (appendix B.3). A point mass has concentration ∞, so it ties at −∞."""
 
 
-def uncertainty_named(name: str) -> Uncertainty:
-    """The function of a name.
+def uncertainties_of(prediction: Predictive) -> dict[str, Tensor]:
+    """All that a prediction has, by name: UNCERTAINTIES, `unfamiliarity` and the scores that came along.
 
-    Raises:
-        UnknownNameError: If there is none; it names the nearest ones.
+    >>> import torch
+    >>> from totalcal.types import PointMass
+    >>> prediction = Predictive(PointMass(torch.zeros(1, 1, 2)), scores={"knn": torch.ones(1)})
+    >>> list(uncertainties_of(prediction))[-1]
+    'knn'
     """
-    if name not in UNCERTAINTIES:
-        raise UnknownNameError("uncertainty", name, UNCERTAINTIES)
-    return UNCERTAINTIES[name]
+    found = {name: measure(prediction) for name, measure in UNCERTAINTIES.items()}
+    if prediction.domain is not None:
+        found[UNFAMILIARITY] = prediction.unfamiliarity
+    return {**found, **prediction.scores}
 
 
 def uncertainty(prediction: Predictive, name: str) -> npt.NDArray[np.float64]:
-    """One of the UNCERTAINTIES of every row, as a NumPy array.
+    """An uncertainty of every row, as a NumPy array: one of the `uncertainties_of` the prediction.
 
     >>> import torch
     >>> from totalcal.types import PointMass
     >>> uncertainty(Predictive(PointMass(torch.zeros(1, 1, 2))), "data")
     array([0.5])
     """
-    values = uncertainty_named(name)(prediction).detach().cpu().double().numpy()
+    values = _measured(prediction, name).detach().cpu().double().numpy()
     if np.isnan(values).any():
         raise InputError(
             f"the {name} of {int(np.isnan(values).sum())} of {values.size} predictions is NaN; "
             "find its source first: inputs or weights that are not finite."
         )
     return values
+
+
+def _measured(prediction: Predictive, name: str) -> Tensor:
+    if name == UNFAMILIARITY:
+        return prediction.unfamiliarity  # which says what to do where there is no memory
+    if name in UNCERTAINTIES:
+        return UNCERTAINTIES[name](prediction)
+    if name in prediction.scores:
+        return prediction.scores[name]
+    raise UnknownNameError("uncertainty", name, uncertainties_of(prediction))

@@ -41,7 +41,7 @@ def rows_of(seed: int, count: int, shift: float = 0.0) -> tuple[Tensor, Tensor]:
 
 def observed(rows: Tensor, labels: Tensor) -> Observed:
     features = {"early": Features(rows), "last": Features(rows.square())}
-    return Observed(Observation(features, rows[:, 0].abs()), labels, row_keys(rows))
+    return Observed(Observation(features, rows[:, 0].abs(), rows[:, :CLASSES]), labels, row_keys(rows))
 
 
 def written(batches: Sequence[tuple[Tensor, Tensor]], **settings: Any) -> DomainMemory:
@@ -139,7 +139,9 @@ def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     statistics = memory.statistics()
     owners = torch.arange(300) // 3  # three tokens per row
     part = Observed(
-        Observation({"steps": Features(tokens, owners)}, torch.zeros(100)), labels[::3], torch.arange(100)
+        Observation({"steps": Features(tokens, owners)}, torch.zeros(100), torch.zeros(100, 3)),
+        labels[::3],
+        torch.arange(100),
     )
     memory.add(statistics, part)
     assert statistics[0].counts.tolist() == torch.bincount(labels[::3].repeat_interleave(3)).tolist()

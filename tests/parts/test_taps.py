@@ -292,13 +292,15 @@ def test_inputs_of_another_width_are_refused() -> None:
         Collector(taps, torch.randn(5, 3))
 
 
-def test_taps_are_silent_outside_of_a_collection_and_leave_with_the_next_ones() -> None:
-    net, rows = mlp(4, 3), torch.randn(5, 4)
-    tap(net, found(net, rows))
-    expected = net(rows)
-    tap(net, [])
+def test_a_layer_is_tapped_once_and_taps_that_nobody_asks_are_silent() -> None:
+    net, rows = mlp(4, 3, hidden=(8, 6)), torch.randn(5, 4)
+    expected, taps = net(rows), found(net, rows)
+    for _ in range(2):
+        tap(net, taps)
+    assert sum(len(module._forward_hooks) for module in net.modules()) == 2
+    collector = collected(net, taps[:2], rows)
+    assert set(collector.features) == {"inputs", "relu1"}
     assert torch.equal(net(rows), expected)
-    assert not any(module._forward_hooks for module in net.modules())
 
 
 def test_a_tapped_net_can_be_copied_and_pickled() -> None:

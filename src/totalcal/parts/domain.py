@@ -34,10 +34,14 @@ _SEED = 0
 
 
 class Observation(NamedTuple):
-    """What one pass shows of a batch: features by the name of their tap, and the entropy, all at means."""
+    """What one pass shows of a batch: features by the name of their tap, entropy and logits, all at means.
+
+    The logits of a Dirichlet are its log-concentrations.
+    """
 
     features: Mapping[str, Features]
     entropy: Tensor
+    logits: Tensor
 
 
 class Observed(NamedTuple):
@@ -450,7 +454,7 @@ def _positions(rows: Tensor) -> Tensor:
 def _some(part: Observed, chosen: Tensor) -> Observed:
     """Some rows of a batch, with their tokens."""
     features = {name: _chosen(each, chosen) for name, each in part.observation.features.items()}
-    observation = Observation(features, part.observation.entropy[chosen])
+    observation = Observation(features, part.observation.entropy[chosen], part.observation.logits[chosen])
     return Observed(observation, part.labels[chosen], part.keys[chosen])
 
 

@@ -96,17 +96,18 @@ _Calls = list[tuple[str, nn.Module, Any, Any]]
 
 
 def tap(backbone: nn.Module, taps: Sequence[Tap]) -> None:
-    """Give each tapped layer of a backbone its hook, and take those of other taps away."""
+    """Give each tapped layer of a backbone its hook, once. A tap that nobody asks is silent."""
     modules = dict(backbone.named_modules())
-    for module in modules.values():
-        for key in [key for key, hook in module._forward_hooks.items() if isinstance(hook, _Tapping)]:
-            del module._forward_hooks[key]
     for each in taps:
         if each.name == INPUTS:
             continue
         if each.module_name not in modules:
             raise UnknownNameError("layer", each.module_name, modules)
-        modules[each.module_name].register_forward_hook(_Tapping(each))
+        module = modules[each.module_name]
+        if not any(
+            isinstance(hook, _Tapping) and hook.tap == each for hook in module._forward_hooks.values()
+        ):
+            module.register_forward_hook(_Tapping(each))
 
 
 @contextmanager
@@ -129,7 +130,7 @@ class _Tapping:
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         collector = _COLLECTOR.get()
-        if collector is not None:
+        if collector is not None and self.tap in collector.taps:
             is_input = self.tap.name.endswith(_BEFORE)
             collector.take(self.tap, inputs[0] if is_input else output)
 

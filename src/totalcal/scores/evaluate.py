@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, device
 from totalcal.scores import calibration, fit, selective
 from totalcal.scores.arrays import Floats, Values, plain
@@ -22,7 +22,7 @@ from totalcal.scores.reliability import reliability
 from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.verdict import Observations, Observed, OutOfDomain, Verdict
 from totalcal.types import Predictive, Predictor
-from totalcal.uncertainties import UNCERTAINTIES, uncertainty_named
+from totalcal.uncertainties import uncertainties_of
 
 
 def evaluate(
@@ -50,7 +50,8 @@ def evaluate(
         bins: Bins of the calibration error, of equal width.
         draws: Draws of θ per prediction, for predictors that draw.
         seed: Where the predictor's randomness begins.
-        uncertainty: The one that tells OOD inputs apart, a key of `UNCERTAINTIES`.
+        uncertainty: The one that tells OOD inputs apart: a key of `UNCERTAINTIES`, `unfamiliarity` of a model
+            that remembers its domain, or a score that the predictor brings along.
         batch_size: Rows per call of `predict`.
 
     Returns:
@@ -67,12 +68,13 @@ def evaluate(
         >>> verdict.error, verdict.auroc
         (0.0, 1.0)
     """
-    uncertainty_named(uncertainty)
     check_count(batch_size, "batch_size")
     check_predictor(predictor)
     with eval_mode(predictor):
         observe = partial(_observe, predictor, draws=draws, seed=seed, size=batch_size)
         inside, like = observe(test, labelled=True)
+        if uncertainty not in inside.uncertainties:
+            raise UnknownNameError("uncertainty", uncertainty, inside.uncertainties)
         panel = {name: observe(rows, labelled=False, like=like)[0] for name, rows in (ood or {}).items()}
     for name, member in panel.items():
         if member.classes != inside.classes:
@@ -108,7 +110,8 @@ def evaluate_outputs(
         kind: What the outputs are: logits, probabilities, concentration or log_concentration.
         ood: Outputs of the same kind for out-of-distribution sets, by name.
         bins: Bins of the calibration error, of equal width.
-        uncertainty: The one that tells OOD inputs apart, a key of `UNCERTAINTIES`.
+        uncertainty: The one that tells OOD inputs apart: a key of `UNCERTAINTIES`, `unfamiliarity` of a model
+            that remembers its domain, or a score that the predictor brings along.
 
     Returns:
         A `Verdict`, as `evaluate` gives it.
@@ -192,7 +195,7 @@ def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
     likelihoods = None if truth is None else log_likelihoods(predictive, torch.as_tensor(truth))
     return Observed(
         probabilities=plain(predictive.probabilities),
-        uncertainties={name: plain(measure(predictive)) for name, measure in UNCERTAINTIES.items()},
+        uncertainties={name: plain(values) for name, values in uncertainties_of(predictive).items()},
         terms=plain(terms),
         draws=predictive.draws,
         labels=truth,
@@ -225,7 +228,9 @@ def _in_domain(seen: Observed, bins: int) -> dict[str, Any]:
 
 
 def _rank(inside: Observed, outside: Observed) -> OutOfDomain:
-    rankings = {name: rank(inside.uncertainties[name], outside.uncertainties[name]) for name in UNCERTAINTIES}
+    rankings = {
+        name: rank(values, outside.uncertainties[name]) for name, values in inside.uncertainties.items()
+    }
     return OutOfDomain(len(outside), rankings)
 
 

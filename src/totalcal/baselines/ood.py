@@ -1,0 +1,203 @@
+"""Post-hoc scores of out-of-distribution inputs, each with the settings of its paper and without OOD data.
+
+All grow with strangeness. They see what the classifier decides by, the last layer's features [n, d], and its
+logits [n, K]. Some are fitted on training rows, none on anything else.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from totalcal.errors import UnknownNameError
+from totalcal.functional.distances import Moments, QuadraticForms, mahalanobis, moments, relative_mahalanobis
+from totalcal.process import TuringProcess
+from totalcal.remembering import last_layer
+from totalcal.training.sources import Data
+from totalcal.types import Predictive
+
+Score = Callable[[Tensor, Tensor], Tensor]
+"""From features and logits to one number per row."""
+
+NEIGHBOURS = 50  # Sun et al. 2022 on CIFAR-10
+GENERALISED_POWER, GENERALISED_CLASSES = 0.1, 100  # Liu et al. 2023
+JITTERS = (0.0, *(10.0**power for power in range(-16, 1)))  # Mukhoti et al. 2023 take the first that works
+
+
+class TrainingRows(NamedTuple):
+    """What a score may be fitted on."""
+
+    features: Tensor
+    logits: Tensor
+    labels: Tensor
+
+
+def max_softmax(features: Tensor, logits: Tensor) -> Tensor:
+    """1 − max p (Hendrycks and Gimpel 2017)."""
+    return 1 - logits.double().softmax(-1).max(-1).values
+
+
+def max_logit(features: Tensor, logits: Tensor) -> Tensor:
+    """−max l (Hendrycks et al. 2022)."""
+    return -logits.max(-1).values
+
+
+def energy(features: Tensor, logits: Tensor) -> Tensor:
+    """−log Σ exp l, at temperature 1 (Liu et al. 2020)."""
+    return -logits.logsumexp(-1)
+
+
+def generalised_entropy(features: Tensor, logits: Tensor) -> Tensor:
+    """Σ p^γ (1 − p)^γ over the 100 largest p, γ = 0.1 (GEN, Liu et al. 2023)."""
+    p = logits.double().softmax(-1)
+    top = p.topk(min(GENERALISED_CLASSES, p.shape[-1]), dim=-1).values
+    return (top * (1 - top)).pow(GENERALISED_POWER).sum(-1)
+
+
+def knn(train: TrainingRows) -> Score:
+    """The distance to the 50th nearest training row on the unit sphere (Sun et al. 2022)."""
+    bank = F.normalize(train.features, dim=-1)
+    k = min(NEIGHBOURS, len(bank))
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        similar = [part @ bank.T for part in F.normalize(features, dim=-1).split(256)]
+        nearest = torch.cat([each.topk(k, dim=-1).values[:, -1] for each in similar])
+        return (2 - 2 * nearest).clamp_min(0).sqrt()
+
+    return score
+
+
+def mahalanobis_distance(train: TrainingRows) -> Score:
+    """min_c (x − μ_c)ᵀ W⁻¹ (x − μ_c), one covariance for all classes (Lee et al. 2018), of the last layer."""
+    found = _moments(train)
+    return _nearest(
+        mahalanobis(found.class_means, found.mean, torch.linalg.pinv(found.within, hermitian=True))
+    )
+
+
+def relative_mahalanobis_distance(train: TrainingRows) -> Score:
+    """The Mahalanobis distance less that to all training rows as one Gaussian (RMDS, Ren et al. 2021)."""
+    found = _moments(train)
+    within, total = (torch.linalg.pinv(c, hermitian=True) for c in (found.within, found.total))
+    return _nearest(relative_mahalanobis(found.class_means, found.mean, within, total))
+
+
+def vim(train: TrainingRows) -> Score:
+    """α ‖x's part outside of the principal subspace‖ − log Σ exp l (Wang et al. 2022).
+
+    The origin is −W⁺b, where W and b are the classifier's; they are read off the training rows by least
+    squares, which is exact for a linear classifier. The subspace has 1,000 dimensions from 2,048 features on,
+    512 from 768 on, and half of the features below; α makes the mean residual of training rows their mean
+    largest logit.
+    """
+    features, logits = train.features.double(), train.logits.double()
+    centre = features.mean(0)
+    weight = torch.linalg.lstsq(features - centre, logits - logits.mean(0), driver="gelsd").solution  # [d, K]
+    bias = logits.mean(0) - centre @ weight
+    origin = -torch.linalg.pinv(weight.T) @ bias
+    width = features.shape[1]
+    kept = 1000 if width >= 2048 else 512 if width >= 768 else width // 2
+    centred = features - origin
+    _, directions = torch.linalg.eigh(centred.T @ centred / len(features))  # ascending
+    rest = directions[:, : width - kept]
+    alpha: Tensor = logits.max(-1).values.mean() / (centred @ rest).norm(dim=-1).mean()
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        residual: Tensor = ((features.double() - origin) @ rest).norm(dim=-1)
+        return alpha * residual - logits.double().logsumexp(-1)
+
+    return score
+
+
+def class_gaussians(train: TrainingRows) -> Score:
+    """−log Σ_c p(c) N(x; μ_c, Σ_c), a Gaussian per class (the density of DDU, Mukhoti et al. 2023)."""
+    features = train.features.double()
+    classes = train.labels.unique()
+    parts = [features[train.labels == label] for label in classes]
+    factors = [_jittered_cholesky(part.T.cov(correction=min(1, len(part) - 1))) for part in parts]
+    means = torch.stack([part.mean(0) for part in parts])
+    log_prior = torch.tensor([len(part) / len(features) for part in parts], dtype=torch.float64).log()
+    log_scale = torch.stack([factor.diagonal().log().sum() for factor in factors])
+    constant = log_prior - log_scale - features.shape[1] / 2 * math.log(2 * math.pi)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        rows = features.double()
+        whitened = [
+            torch.linalg.solve_triangular(factor, (rows - mean).T, upper=False)
+            for factor, mean in zip(factors, means, strict=True)
+        ]
+        squares = torch.stack([each.square().sum(0) for each in whitened], -1)
+        return -(constant - squares / 2).logsumexp(-1)
+
+    return score
+
+
+OOD_BASELINES: Mapping[str, Callable[[TrainingRows], Score]] = MappingProxyType(
+    {
+        "max_softmax": lambda train: max_softmax,
+        "max_logit": lambda train: max_logit,
+        "energy": lambda train: energy,
+        "gen": lambda train: generalised_entropy,
+        "knn": knn,
+        "mahalanobis": mahalanobis_distance,
+        "relative_mahalanobis": relative_mahalanobis_distance,
+        "vim": vim,
+        "ddu": class_gaussians,
+    }
+)
+
+
+class OODScored:
+    """A process whose predictions bring post-hoc OOD scores along, by name."""
+
+    def __init__(
+        self, process: TuringProcess, train: Data, names: Sequence[str] = tuple(OOD_BASELINES)
+    ) -> None:
+        """Fit the named scores on the training rows, in one pass.
+
+        Raises:
+            UnknownNameError: If there is no score of a name.
+        """
+        for name in names:
+            if name not in OOD_BASELINES:
+                raise UnknownNameError("OOD baseline", name, OOD_BASELINES)
+        self.process = process
+        self.tap, features, logits, labels = last_layer(process, train)
+        rows = TrainingRows(features, logits, labels)
+        self.scores = {name: OOD_BASELINES[name](rows) for name in names}
+
+    @torch.no_grad()
+    def predict(
+        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        observation = self.process.observe(inputs, [self.tap])
+        features = observation.features[self.tap.name].values
+        scores = {name: score(features, observation.logits) for name, score in self.scores.items()}
+        return replace(self.process.predict(inputs, draws, generator=generator), scores=scores)
+
+
+def _moments(train: TrainingRows) -> Moments:
+    features, classes = train.features.double(), train.labels.unique(return_inverse=True)[1]
+    counts = torch.bincount(classes)
+    sums = torch.zeros(len(counts), features.shape[1], dtype=torch.float64).index_add_(0, classes, features)
+    return moments(counts, sums, features.T @ features)
+
+
+def _nearest(distance: QuadraticForms) -> Score:
+    return lambda features, logits: distance(features.double()).min(-1).values
+
+
+def _jittered_cholesky(covariance: Tensor) -> Tensor:
+    """The factor of the covariance with the smallest multiple of I that makes it positive definite."""
+    eye = torch.eye(len(covariance), dtype=covariance.dtype)
+    for jitter in (*JITTERS, 10 * float(covariance.diagonal().max())):
+        factor, failed = torch.linalg.cholesky_ex(covariance + jitter * eye)
+        if not failed and factor.diagonal().min() > 0:
+            break
+    result: Tensor = factor
+    return result
