@@ -212,7 +212,7 @@ def test_what_is_no_character_is_refused(tmp_path):
 def test_pictures_are_decoded_in_the_mode_asked_for(tmp_path):
     from PIL import Image
 
-    Image.new("RGBA", (5, 4), (255, 0, 0, 10)).save(tmp_path / "a.png")
+    Image.new("RGBA", (5, 4), (255, 0, 0, 255)).save(tmp_path / "a.png")
     assert np.asarray(read_picture(tmp_path / "a.png")).tolist() == [[[255, 0, 0]] * 5] * 4
     assert np.asarray(read_picture(tmp_path / "a.png", "L")).tolist() == [[76] * 5] * 4
 

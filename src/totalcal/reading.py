@@ -279,7 +279,10 @@ def _check_size(shape: tuple[int, ...], dtype: "np.dtype[Any]", there: int, most
 
 
 def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIXELS) -> "Image":
-    """A picture, decoded; its size is looked at first, since a small file can hold an enormous one.
+    """A picture, decoded as people see it; its size is looked at first, as small files can hold enormous ones.
+
+    It is turned as its EXIF data say; 16 bits become 8 by their range, not by cutting off what is above 255;
+    what is transparent stands on white.
 
     Args:
         path: BMP, GIF, JPEG, PNG, PPM, TIFF or WEBP.
@@ -308,4 +311,23 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
                 raise UnreadableFileError(
                     f"{path} has {width} × {height} pixels, more than {most_pixels}: make it smaller first."
                 )
-            return picture.convert(mode)
+            return _as_seen(path, picture).convert(mode)
+
+
+def _as_seen(path: "StrPath", picture: "Image") -> "Image":
+    import numpy as np
+    from PIL import Image, ImageOps
+
+    upright = ImageOps.exif_transpose(picture)
+    if upright.mode.startswith("I;16") or (upright.mode == "I" and picture.format in ("PNG", "PPM")):
+        pixels = np.asarray(upright).astype(np.uint32)
+        return Image.fromarray(((pixels + 128) // 257).astype(np.uint8))  # 65535 = 255 · 257
+    if upright.mode in ("I", "F"):
+        raise UnreadableFileError(
+            f"{path} has pixels of 32 bits, and does not say which of their values is white. "
+            "Save it with 8 or 16 bits."
+        )
+    if upright.has_transparency_data:
+        painted = upright.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", painted.size, "white"), painted)
+    return upright

@@ -16,20 +16,39 @@ from torch import Tensor
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
 from totalcal.errors import DataError, InputError, LabelError, ShapeError
-from totalcal.reading import npz_names, read_npz, read_picture, unreadable
+from totalcal.files.preprocessing import Preprocessing
+from totalcal.pictures import PictureSteps, is_hidden, picture_files
+from totalcal.reading import npz_names, read_npz, unreadable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PICTURES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """What a folder of pictures gives: the data, and the names of the classes in the order of the labels."""
+    """What a folder of pictures gives.
+
+    Attributes:
+        data: The pictures and their labels.
+        classes: The names of the classes in the order of the labels.
+        steps: What was done to every picture.
+        skipped: Pictures that could not be read, with the reason.
+    """
 
     data: ArrayData
     classes: tuple[str, ...]
+    steps: PictureSteps
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """For `save(model, path, preprocessing=…)`: `totalcal predict` then treats new pictures alike."""
+        scaling = self.data.scaling
+        assert scaling is not None  # pictures have one
+        mean, std = torch.tensor(scaling.mean), torch.tensor([value or 1.0 for value in scaling.std])
+        return Preprocessing(
+            self.steps.shape, mean.double()[:, None, None], std.double()[:, None, None], pictures=self.steps
+        )
 
 
 def from_arrays(inputs: NDArray[Any], labels: NDArray[Any], like: ArrayData | None = None) -> ArrayData:
@@ -59,7 +78,13 @@ def from_arrays(inputs: NDArray[Any], labels: NDArray[Any], like: ArrayData | No
 
 
 def from_image_folder(
-    folder: str | Path, size: tuple[int, int], colour: bool = True, like: ImageFolder | None = None
+    folder: str | Path,
+    size: tuple[int, int],
+    colour: bool = True,
+    like: ImageFolder | None = None,
+    *,
+    crop: bool = False,
+    strict: bool = True,
 ) -> ImageFolder:
     """A folder of pictures with one folder per class, `folder/CLASS/picture.png`.
 
@@ -68,12 +93,16 @@ def from_image_folder(
         size: Height and width that every picture is brought to.
         colour: Whether there are three channels, or one.
         like: The training folder, whose classes and scaling are taken over.
+        crop: Whether the middle of a picture is cut out in the form of `size`, instead of stretching it.
+        strict: Whether a picture that cannot be read is an error; if not, it is left out and named in
+            `skipped`.
 
     Returns:
-        The data, and the classes: the names of the folders, in alphabetical order.
+        The data, and the classes: the names of the folders, in alphabetical order. Hidden ones, such as
+        `.ipynb_checkpoints`, are no classes. `preprocessing` is for `save`.
 
     Raises:
-        DataError: If there are no pictures, or one of them cannot be read.
+        DataError: If there are no pictures, or, with `strict`, one of them cannot be read.
         MissingExtraError: Without Pillow.
 
     Example:
@@ -92,13 +121,25 @@ def from_image_folder(
         names = like.classes
     else:
         with unreadable(root, f"a folder: expected {root}/CLASS/NAME.png, .jpg, …", "Give another folder."):
-            names = tuple(sorted(path.name for path in root.iterdir() if path.is_dir()))
-    files = [(file, label) for label, name in enumerate(names) for file in _pictures(root / name)]
-    if not files:
+            names = tuple(
+                sorted(path.name for path in root.iterdir() if path.is_dir() and not is_hidden(path))
+            )
+    steps, skipped = PictureSteps((size[0], size[1]), colour, crop), []
+    images: list[NDArray[np.uint8]] = []
+    labels: list[int] = []
+    for label, name in enumerate(names):
+        for file in picture_files(root / name) if (root / name).is_dir() else []:
+            try:
+                images.append(steps(file))
+                labels.append(label)
+            except DataError as error:
+                if strict:
+                    raise
+                skipped.append(str(error))
+    if not images:
         raise DataError(f"{root} holds no pictures: expected {root}/CLASS/NAME.png, .jpg, …")
-    images = np.stack([_image(file, size, colour) for file, _ in files])
-    labels = np.array([label for _, label in files])
-    return ImageFolder(from_arrays(images, labels, like.data if like is not None else None), names)
+    data = from_arrays(np.stack(images), np.array(labels), like.data if like is not None else None)
+    return ImageFolder(data, names, steps, tuple(skipped))
 
 
 def from_npz(
@@ -235,14 +276,3 @@ def _as_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
     if (whole != labels).any():
         raise LabelError("labels are whole numbers: some of these are not.")
     return whole
-
-
-def _pictures(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*") if file.suffix.lower() in PICTURES)
-
-
-def _image(path: Path, size: tuple[int, int], colour: bool) -> NDArray[np.uint8]:
-    picture = read_picture(path, "RGB" if colour else "L")
-    from PIL.Image import Resampling
-
-    return np.asarray(picture.resize(size[::-1], resample=Resampling.BICUBIC))

@@ -150,7 +150,10 @@ def _inputs(preprocessing: dict[str, Any] | None) -> str:
         return "tensors as they were in training (no preprocessing)"
     columns = preprocessing["columns"]
     named = "" if columns is None else f": {', '.join(columns)}"
-    return f"rows of shape {tuple(preprocessing['shape'])}, standardised{named}"
+    steps = preprocessing.get("pictures")
+    brought = "cropped" if steps and steps["crop"] else "stretched"
+    made = "" if steps is None else f", from pictures {brought} to that size"
+    return f"rows of shape {tuple(preprocessing['shape'])}{made}, standardised{named}"
 
 
 def _domain(domain: dict[str, Any] | None) -> str:

@@ -10,19 +10,26 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import ShapeError
+from totalcal.pictures import PictureSteps
 
 
 @dataclass(frozen=True)
 class Preprocessing:
     """(x − mean) / scale for rows of one `shape`; mean and scale broadcast against it.
 
-    Images are channels × height × width with values in [0, 1]. A table may name its `columns`.
+    Images are channels × height × width with values in [0, 1]; `pictures` says how a file becomes one, if it
+    is known. A table may name its `columns`.
     """
 
     shape: tuple[int, ...]
     mean: Tensor
     scale: Tensor
     columns: tuple[str, ...] | None = None
+    pictures: PictureSteps | None = None
+
+    def __post_init__(self) -> None:
+        if self.pictures is not None and self.pictures.shape != self.shape:
+            raise ShapeError(f"pictures become {self.pictures.shape}, but the model takes {self.shape}.")
 
     @classmethod
     def fitted(cls, rows: npt.ArrayLike, columns: Sequence[str] | None = None) -> Self:

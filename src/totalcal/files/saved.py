@@ -27,6 +27,7 @@ from totalcal.files.recipe import (
     why_no_recipe,
 )
 from totalcal.parts.domain import DomainMemory
+from totalcal.pictures import PictureSteps
 from totalcal.process import TuringProcess
 from totalcal.rejection import Decisions, Gate
 from totalcal.types import Batch, Predictive
@@ -254,7 +255,12 @@ def _description(saved: SavedModel) -> dict[str, Any]:
         "frozen": [name for name, weight in saved.model.named_parameters() if not weight.requires_grad],
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),
-        "preprocessing": given and {"shape": given.shape, "columns": given.columns},
+        "preprocessing": given
+        and {
+            "shape": given.shape,
+            "columns": given.columns,
+            "pictures": given.pictures and given.pictures.as_json(),
+        },
         "scores": saved.scores and dict(saved.scores),
     }
 
@@ -297,7 +303,13 @@ def _preprocessing(
     if content is None:
         return None
     mean, scale = groups["preprocessing"]["mean"], groups["preprocessing"]["scale"]
-    return Preprocessing(tuple(content["shape"]), mean, scale, _optional(tuple, content["columns"]))
+    return Preprocessing(
+        tuple(content["shape"]),
+        mean,
+        scale,
+        _optional(tuple, content["columns"]),
+        _optional(PictureSteps.from_json, content.get("pictures")),
+    )
 
 
 def _optional(make: Any, content: Any) -> Any:

@@ -11,10 +11,10 @@ from typing import IO, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import InputError, MissingExtraError
+from totalcal.errors import InputError, UnreadableFileError
 from totalcal.files.preprocessing import Preprocessing
-
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
+from totalcal.pictures import SUFFIXES, picture_files
+from totalcal.reading import read_picture
 
 
 class Complaint(NamedTuple):
@@ -148,15 +148,19 @@ class ArrayFile:
 
 
 class ImageFolder:
-    """Image files in the order of their names, as channels × height × width with values in [0, 1]."""
+    """Image files in the order of their names, as channels × height × width with values in [0, 1].
+
+    What was done to the training pictures is done to these, if the model file knows it; otherwise only
+    pictures of the model's own size are taken.
+    """
 
     def __init__(self, path: Path, preprocessing: Preprocessing) -> None:
         if len(preprocessing.shape) != 3 or preprocessing.shape[0] not in (1, 3):
             raise InputError(f"the model takes rows of shape {preprocessing.shape}, which are no images.")
-        self.shape = preprocessing.shape
-        self.files = image_files(path)
+        self.shape, self.steps = preprocessing.shape, preprocessing.pictures
+        self.files = picture_files(path)
         if not self.files:
-            raise InputError(f"there are no images in {path}; known are {', '.join(sorted(IMAGE_SUFFIXES))}.")
+            raise InputError(f"there are no images in {path}; known are {', '.join(sorted(SUFFIXES))}.")
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
         for start in range(skip, len(self.files), size):
@@ -166,27 +170,19 @@ class ImageFolder:
             yield chunk
 
     def _read(self, chunk: Chunk, file: Path) -> None:
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise MissingExtraError("pillow", "data", "reading images") from error
         channels, height, width = self.shape
         try:
-            with Image.open(file) as image:
-                pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float64) / 255
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            mode = "L" if channels == 1 else "RGB"
+            pixels = self.steps(file) if self.steps else np.asarray(read_picture(file, mode))
+        except UnreadableFileError as error:
             chunk.complaints.append(Complaint(file.name, f"is no image that can be read ({error})"))
             return
         if pixels.shape[:2] != (height, width):
             reason = f"has {pixels.shape[0]}×{pixels.shape[1]} pixels, the model takes {height}×{width}"
             chunk.complaints.append(Complaint(file.name, reason))
             return
-        chunk.take(file.name, pixels.reshape(height, width, channels).transpose(2, 0, 1))
-
-
-def image_files(folder: Path) -> list[Path]:
-    """The images of a folder in the order of their names; what else lies there is nobody's input."""
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        values = pixels.reshape(height, width, channels).transpose(2, 0, 1) / 255
+        chunk.take(file.name, values)
 
 
 def _needed(preprocessing: Preprocessing | None, what: str) -> Preprocessing:

@@ -17,7 +17,8 @@ import numpy as np
 
 from totalcal.errors import GateError, InputError
 from totalcal.files.saved import SavedModel, load
-from totalcal.predicting.inputs import Chunk, image_files, rows_of
+from totalcal.pictures import picture_files
+from totalcal.predicting.inputs import Chunk, rows_of
 from totalcal.rejection import sampling_of
 from totalcal.types import Predictive
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
@@ -136,7 +137,7 @@ def _digest(path: Path) -> str:
 
 def _state(inputs: Path) -> str:
     """Changes when the inputs do: size and time of a file, or of all images of a folder."""
-    files = image_files(inputs) if inputs.is_dir() else [inputs]
+    files = picture_files(inputs) if inputs.is_dir() else [inputs]
     stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return hashlib.sha256(repr(stats).encode()).hexdigest()
 
