@@ -279,7 +279,7 @@ def _check_size(shape: tuple[int, ...], dtype: "np.dtype[Any]", there: int, most
 
 
 def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIXELS) -> "Image":
-    """A picture, decoded as people see it; its size is looked at first, as small files can hold enormous ones.
+    """A picture as people see it; its size is looked at first, since a small file can hold an enormous one.
 
     It is turned as its EXIF data say; 16 bits become 8 by their range, not by cutting off what is above 255;
     what is transparent stands on white.
