@@ -1,5 +1,6 @@
 """The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -9,13 +10,23 @@ from totalcal.checks import check_embedding, check_inputs, check_labels
 from totalcal.errors import ContextError, InputError
 from totalcal.functional.decomposition import categorical_entropy
 from totalcal.functional.joint import log_joint
+from totalcal.functional.rounding import HALVES
 from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_keys
+from totalcal.parts.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.repeating import repeated_and_mean
-from totalcal.parts.sampling import Noise, Sharing, WeightKLs, sampling, stochastic_layers
+from totalcal.parts.sampling import (
+    Noise,
+    Pass,
+    Sharing,
+    WeightKLs,
+    sampling,
+    stochastic_layers,
+    with_uses_known,
+)
 from totalcal.parts.taps import Collector, Tap, tap
-from totalcal.parts.weights import weight_kl
+from totalcal.parts.weights import point_layers, weight_kl
 from totalcal.types import (
     DETERMINISTIC,
     Batch,
@@ -36,9 +47,12 @@ CONTEXT_BLOCK = 50
 class TuringProcess(nn.Module):
     """Backbone (w), latent (Z) and head (π): a collection of labels as in Definition 1 (section 5). Final.
 
+    A process owns its backbone: it takes a copy of the net it is given, which is left alone and shares
+    nothing with it. Train `process.parameters()`, and find the trained net in `process.backbone`.
+
     A training step in anybody's own loop is `encode`, `absorb`, `loss_terms`, or `forward` for all three.
     Randomness comes from the generator given, down to the layers of the backbone; without one, from
-    torch's global one.
+    torch's global one. Predictions are made as in evaluation mode, and many threads may make them at once.
     """
 
     def __init__(
@@ -53,7 +67,7 @@ class TuringProcess(nn.Module):
         super().__init__()
         if num_classes < 2:
             raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
-        self.backbone, self.latent, self.head = backbone, latent, head
+        self.backbone, self.latent, self.head = _owned(backbone), latent, head
         self.num_classes, self.weights = num_classes, weights
         self.domain: Domain
         self.settle_in(NoDomain() if domain is None else domain)
@@ -68,18 +82,14 @@ class TuringProcess(nn.Module):
         """Whether predictions take a context."""
         return self.latent.context_use
 
-    def encode(
-        self, inputs: Tensor, generator: torch.Generator | None = None, kls: WeightKLs | None = None
-    ) -> Tensor:
-        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes.
+    @property
+    def point_layers(self) -> dict[str, str]:
+        """The modules of the backbone whose weights are points, each with the reason in words."""
+        return point_layers(self.backbone)
 
-        Layers leave their weights' KLs in `kls`, where given: cheaper than to work them out after the pass.
-        """
-        check_inputs(inputs)
-        with sampling(self.backbone, Noise(generator, kls=kls)):
-            embedding: Tensor = self.backbone(inputs)
-        check_embedding(embedding, len(inputs), self.num_classes)
-        return embedding
+    def encode(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
+        return self._encode(inputs, generator, with_kls=False)[0]
 
     @torch.no_grad()
     def absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Movement:
@@ -113,34 +123,39 @@ class TuringProcess(nn.Module):
         return Movement(torch.stack(moves).sum(0) if moves else torch.zeros(0))
 
     def loss_terms(
-        self,
-        embedding: Tensor,
-        labels: Tensor,
-        context: int = 0,
-        generator: torch.Generator | None = None,
-        kls: WeightKLs | None = None,
+        self, embedding: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
     ) -> LossTerms:
-        """The free energy in parts; the first `context` rows are the context. Changes no state.
-
-        `kls` are those that `encode` filled, with the weights as they are.
-        """
-        check_embedding(embedding, len(embedding), self.num_classes)
-        check_labels(labels, len(embedding), self.num_classes)
-        _check_context_length(context, len(embedding))
-        readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
-        targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
-        expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
-        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone, kls), self.weights)
+        """The free energy in parts; the first `context` rows are the context. Changes no state."""
+        return self._loss_terms(embedding, labels, context, generator, None)
 
     def forward(
         self, inputs: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
     ) -> LossTerms:
         """A training step's pass in one call: encode, absorb the first `context` rows, loss terms."""
-        kls: WeightKLs = {}
-        embedding = self.encode(inputs, generator, kls)
+        return self.step(inputs, labels, context, generator)[0]
+
+    def step(
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        context: int = 0,
+        generator: torch.Generator | None = None,
+        write_generator: torch.Generator | None = None,
+        write_first: bool = True,
+    ) -> tuple[LossTerms, Movement]:
+        """`forward`, with how far the write moved the memory; the write may come after the loss terms.
+
+        It draws from `write_generator`, or from the memory's own generator without one.
+        Cheaper than the three calls it is made of: layers work out the KL of their weights with the pass.
+        """
+        embedding, kls = self._encode(inputs, generator, with_kls=True)
         _check_context_length(context, len(embedding))
-        self.absorb(embedding[:context].detach(), labels[:context])
-        return self.loss_terms(embedding, labels, context, generator, kls)
+        rows = embedding[:context].detach(), labels[:context]
+        if write_first:
+            movement = self.absorb(*rows, write_generator)
+            return self._loss_terms(embedding, labels, context, generator, kls), movement
+        terms = self._loss_terms(embedding, labels, context, generator, kls)
+        return terms, self.absorb(*rows, write_generator)
 
     @torch.no_grad()
     def predict(
@@ -152,9 +167,10 @@ class TuringProcess(nn.Module):
     ) -> Predictive:
         """The predictive distribution, with so many draws of θ = (w, Z); 0 takes mean weights and mean cells.
 
-        What is deterministic runs once, however many draws there are.
+        What is deterministic runs once, however many draws there are. From three draws on they come in pairs
+        of opposite noise.
         """
-        noise = _noise_for(draws, Sharing.ROWS, generator)
+        noise = _noise_for(draws, Sharing.ROWS, generator, paired=True)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws))
 
     @torch.no_grad()
@@ -163,10 +179,10 @@ class TuringProcess(nn.Module):
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
-        Costs more: the layers with a law over their weights run with weights of their own for each draw.
+        Costs more: the layers whose weights have a distribution run with weights of their own for each draw.
         """
         generator = torch.Generator(inputs.device).manual_seed(seed)
-        noise = _noise_for(draws, Sharing.SHARED, generator)
+        noise = _noise_for(draws, Sharing.SHARED, generator, paired=True)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
 
     @torch.no_grad()
@@ -178,7 +194,11 @@ class TuringProcess(nn.Module):
         context: Batch | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw."""
+        """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw.
+
+        Draws are independent here: a product of many labels is no monotone function of the noise, and pairs
+        of opposite noise need not help.
+        """
         check_labels(labels, len(inputs), self.num_classes)
         self._check_context(context)
         belief, _ = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator), ())
@@ -211,25 +231,27 @@ class TuringProcess(nn.Module):
         self._check_context(context)
         belief, observation = self._beliefs(inputs, draws, context, noise, self.domain.taps)
         familiarity = self.domain.read(observation)
-        return Predictive(self.domain.faded(belief, familiarity), sampling, familiarity)
+        faded = self.domain.faded(belief, familiarity)
+        return Predictive(faded, sampling, familiarity, paired=noise.paired)
 
     def _beliefs(
         self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise, taps: Sequence[Tap]
     ) -> tuple[Belief, Observation | None]:
         """A belief for each draw and row, and what the taps saw; the context passes with the inputs."""
         check_inputs(inputs)
-        rows = inputs if context is None else torch.cat([context.inputs, inputs])
-        length = 0 if context is None else len(context.labels)
+        rows = inputs if context is None else torch.cat([context.inputs.to(inputs.dtype), inputs])
+        rows, length = self._received(rows), 0 if context is None else len(context.labels)
         collector = Collector(taps, rows, skipped=length)
-        embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
-        check_embedding(embedding[0], len(rows), self.num_classes)
-        if context is not None:
-            context = Batch(embedding[:, :length], context.labels)
-            embedding = embedding[:, length:]
-        belief = self._belief(embedding, context, max(draws, 1), noise)
-        if mean is None:
-            return belief, None
-        at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
+        with evaluating(self):
+            embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
+            check_embedding(embedding[0], len(rows), self.num_classes)
+            if context is not None:
+                context = Batch(embedding[:, :length], context.labels)
+                embedding = embedding[:, length:]
+            belief = self._belief(embedding, context, max(draws, 1), noise)
+            if mean is None:
+                return belief, None
+            at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
         entropy = categorical_entropy(at_means.mean[0])
         return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
@@ -237,6 +259,47 @@ class TuringProcess(nn.Module):
         readout = self.latent.draw(embedding, context, draws, noise)
         count = max(len(embedding), len(readout))
         return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
+
+    def _encode(
+        self, inputs: Tensor, generator: torch.Generator | None, with_kls: bool
+    ) -> tuple[Tensor, WeightKLs | None]:
+        """The embedding, and the KLs of weights that came with the pass."""
+        check_inputs(inputs)
+        noise, rows = Noise(generator), self._received(inputs)
+
+        def once() -> tuple[Tensor, Pass]:
+            with sampling(noise) as running:
+                running.kls = {} if with_kls else None
+                return self.backbone(rows), running
+
+        embedding, run = with_uses_known(self.backbone, noise, once)
+        check_embedding(embedding, len(inputs), self.num_classes)
+        run.repeated_by(embedding)
+        return embedding, run.kls
+
+    def _loss_terms(
+        self,
+        embedding: Tensor,
+        labels: Tensor,
+        context: int,
+        generator: torch.Generator | None,
+        kls: WeightKLs | None,
+    ) -> LossTerms:
+        check_embedding(embedding, len(embedding), self.num_classes)
+        check_labels(labels, len(embedding), self.num_classes)
+        _check_context_length(context, len(embedding))
+        readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
+        targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
+        expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
+        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone, kls), self.weights)
+
+    def _received(self, inputs: Tensor) -> Tensor:
+        """Inputs of half precision in the backbone's, where nothing in it is in theirs."""
+        if inputs.dtype not in HALVES:
+            return inputs
+        kept = [*self.backbone.parameters(), *self.backbone.buffers()]
+        known = [tensor.dtype for tensor in kept if tensor.is_floating_point()]
+        return inputs if inputs.dtype in known or not known else inputs.to(known[0])
 
     def _check_context(self, context: Batch | None) -> None:
         if context is None:
@@ -279,10 +342,23 @@ def _logits(belief: Belief) -> Tensor:
     return belief.log_mean
 
 
-def _noise_for(draws: int, sharing: Sharing, generator: torch.Generator | None) -> Noise:
+def _owned(net: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(net)
+    except RuntimeError as problem:
+        raise InputError(
+            f"a process takes a copy of its net, but this {type(net).__name__} cannot be copied: {problem} "
+            "Use torch.nn.utils.parametrizations in the place of hooks that compute weights."
+        ) from problem
+
+
+def _noise_for(
+    draws: int, sharing: Sharing, generator: torch.Generator | None, paired: bool = False
+) -> Noise:
     if draws < 0:
         raise InputError(f"draws must be 0 (means) or more, but is {draws}.")
-    return Noise(generator, sharing if draws else Sharing.MEAN)
+    # A single pair would say nothing of the variance over draws.
+    return Noise(generator, sharing if draws else Sharing.MEAN, paired and draws > 2)
 
 
 def _check_context_length(context: int, rows: int) -> None:

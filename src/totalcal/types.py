@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from totalcal.errors import DomainError
 from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
+from totalcal.functional.rounding import at_least_single
 
 __all__ = [
     "DETERMINISTIC",
@@ -102,7 +103,7 @@ class PointMass:
         return self.logits.new_full(self.logits.shape[:-1], torch.inf)
 
     def expected_nll(self, labels: Tensor) -> Tensor:
-        return F.cross_entropy(self.logits, labels, reduction="none")
+        return F.cross_entropy(at_least_single(self.logits), labels, reduction="none")
 
     def expected_entropy(self) -> Tensor:
         return categorical_entropy(self.mean)
@@ -300,13 +301,15 @@ class Predictive:
 
     `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
     `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are other
-    scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`.
+    scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
+    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated.
     """
 
     belief: Belief
     sampling: Sampling | None = None
     domain: Familiarity | None = None
     scores: Mapping[str, Tensor] = field(default_factory=dict)
+    paired: bool = False
 
     @property
     def draws(self) -> int:
@@ -369,8 +372,8 @@ class Predictive:
         return self.belief.concentration.mean(0)
 
     def decompose(self) -> Decomposition:
-        """The variance of the label in three terms, batch × classes each."""
-        return decompose(self.belief.mean, self.belief.variance)
+        """The variance of the label in three terms, batch × classes each; each is estimated without bias."""
+        return decompose(self.belief.mean, self.belief.variance, self.paired)
 
     @classmethod
     def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":
@@ -381,7 +384,8 @@ class Predictive:
         domain = Familiarity(*map(torch.cat, zip(*known, strict=True))) if len(known) == len(parts) else None
         shared = [name for name in parts[0].scores if all(name in part.scores for part in parts)]
         scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
-        return cls(belief, ways.pop() if len(ways) == 1 else None, domain, scores)
+        paired = any(part.paired for part in parts)  # right for independent draws too
+        return cls(belief, ways.pop() if len(ways) == 1 else None, domain, scores, paired)
 
 
 @runtime_checkable

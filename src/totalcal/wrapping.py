@@ -1,6 +1,5 @@
 """A trained net becomes a process that begins with the net's own predictions."""
 
-import copy
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -60,7 +59,7 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     True
     """
     make = model_named(model)
-    process = make(copy.deepcopy(net), num_classes, **{**_DEFAULTS.get(model, {}), **arguments})
+    process = make(net, num_classes, **{**_DEFAULTS.get(model, {}), **arguments})
     origin = origin_of(process)
     if isinstance(getattr(process.head, "evidence_map", None), LinearEvidence):
         process.head.evidence_map = CountingEvidence(num_classes, process.latent.width)

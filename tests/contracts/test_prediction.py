@@ -36,7 +36,12 @@ def test_the_decomposition_adds_up_to_the_variance_of_the_label(
 ) -> None:
     prediction = predictor(trained).predict(data.inputs, generator=seeded())
     p, terms = prediction.probabilities, prediction.decompose()
-    torch.testing.assert_close(terms.reducible + terms.irreducible + terms.data, p * (1 - p))
+    of_draws = (prediction.belief.mean - p).square().mean(0)
+    of_the_mean = terms.reducible - of_draws  # what p itself is uncertain by: 0 where nothing is drawn
+    total = terms.reducible + terms.irreducible + terms.data
+    torch.testing.assert_close(total, p * (1 - p) + of_the_mean)
+    many = predictor(trained).predict(data.inputs, draws=300, generator=seeded())
+    assert ((sum(many.decompose()) - many.probabilities * (1 - many.probabilities)).abs() < 1e-3).all()
 
 
 def test_exactly_the_terms_of_absent_parts_are_zero(

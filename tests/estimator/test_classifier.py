@@ -64,7 +64,11 @@ def test_the_frame_of_uncertainties_adds_up_to_the_variance(fitted, iris):
     frame = fitted.predict_uncertainty(iris[0])
     p = fitted.predict_proba(iris[0])
     assert list(frame.columns) == list(UNCERTAINTIES)
-    assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), (p * (1 - p)).sum(1), rtol=1e-9)
+    prediction = fitted.model_.predict_shared(fitted._inputs(iris[0]), fitted.draws)
+    of_draws = prediction.belief.mean.var(0, correction=0).sum(-1).numpy()
+    expected = (p * (1 - p)).sum(1) + frame["reducible"] - of_draws  # p is sampled itself
+    assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), expected, rtol=1e-9)
+    assert_allclose(expected, (p * (1 - p)).sum(1), atol=0.02)
     assert_allclose(frame["entropy"], -(p * np.log(p)).sum(1), rtol=1e-9)
 
 

@@ -1,10 +1,13 @@
 """The three terms against the law of total variance on simulated labels, and the paper's Proposition."""
 
+import math
+
+import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from totalcal.functional.decomposition import categorical_entropy, decompose
+from totalcal.functional.decomposition import categorical_entropy, decompose, variance_over_draws
 
 
 @settings(deadline=None, max_examples=30)
@@ -15,7 +18,8 @@ def test_the_terms_add_up_to_the_variance_of_the_label(seed: int, draws: int, cl
     means = means / means.sum(-1, keepdim=True)
     variances = means * (1 - means) * torch.rand(draws, 4, 1, generator=generator, dtype=torch.float64)
     terms, p = decompose(means, variances), means.mean(0)
-    torch.testing.assert_close(sum(terms), p * (1 - p))
+    of_the_mean = means.var(0) / draws if draws > 1 else torch.zeros_like(p)  # what p itself is uncertain by
+    torch.testing.assert_close(sum(terms), p * (1 - p) + of_the_mean)
     assert all((term >= 0).all() for term in terms)
 
 
@@ -25,9 +29,29 @@ def test_each_term_is_what_simulation_says_it_is() -> None:
     laws = torch.distributions.Dirichlet(alphas)
     pi = laws.sample(torch.Size([200_000]))  # [samples, θ, classes]
     terms = decompose(laws.mean.unsqueeze(1), laws.variance.unsqueeze(1))
-    torch.testing.assert_close(terms.reducible[0], pi.mean(0).var(0, correction=0), rtol=0.03, atol=0)
+    torch.testing.assert_close(terms.reducible[0], pi.mean(0).var(0), rtol=0.03, atol=0)
     torch.testing.assert_close(terms.irreducible[0], pi.var(0).mean(0), rtol=0.03, atol=0)
     torch.testing.assert_close(terms.data[0], (pi * (1 - pi)).mean((0, 1)), rtol=0.03, atol=0)
+
+
+@pytest.mark.parametrize("draws", [2, 3, 10, 11])
+@pytest.mark.parametrize("way", ["independent", "pairs", "independent, taken for pairs"])
+def test_the_variance_over_draws_has_no_bias(draws: int, way: str) -> None:
+    """Against the variance of exp(ε / 2) in closed form, also where draws are ± ε."""
+    if draws == 2 and way != "independent":
+        return  # a single pair tells nothing
+    half = torch.randn((draws + 1) // 2, 200_000, generator=torch.Generator().manual_seed(0)).double()
+    other = torch.randn(draws // 2, 200_000, generator=torch.Generator().manual_seed(1)).double()
+    noise = torch.cat([half, -half[: draws // 2] if way == "pairs" else other])
+    found = variance_over_draws((noise / 2).exp(), paired=way != "independent").mean()
+    torch.testing.assert_close(
+        found, torch.tensor(math.exp(0.5) - math.exp(0.25)).double(), rtol=0.02, atol=0
+    )
+
+
+def test_one_draw_tells_nothing_of_the_variance() -> None:
+    assert (variance_over_draws(torch.rand(1, 4)) == 0).all()
+    assert (variance_over_draws(torch.rand(2, 4), paired=True) == 0).all()
 
 
 @settings(deadline=None)

@@ -84,7 +84,9 @@ def test_draws_come_in_pairs_of_opposite_noise(draws: int, rows_are_drawn: bool)
     epsilons = torch.cat([half, -half])[:draws]
     expected = [by_autograd(x, *law, e) for x, e in zip(rows.expand(draws, -1, -1), epsilons, strict=True)]
     supply = iter(half)
+    before = rows.clone()
     found = paired_draws(rows, *law, lambda _: next(supply), LIMIT, draws)
+    assert torch.equal(rows, before), "somebody may have kept them"
     assert_close(found, torch.stack(expected))
 
 

@@ -26,6 +26,14 @@ class Wrapped(nn.Module):
         return output
 
 
+class Branching(Wrapped):
+    """A net that vmap refuses: Python control flow on a drawn value."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.chain(inputs)
+        return output if output.sum() > 0 else 1.0 * output
+
+
 class Coin(nn.Module):
     """Randomness that nobody was told of: a sign for each draw."""
 
@@ -48,8 +56,8 @@ def inputs(rows: int = 3) -> Tensor:
     return torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
 
 
-def noise(seed: int = 0, sharing: Sharing = Sharing.ROWS) -> Noise:
-    return Noise(torch.Generator().manual_seed(seed), sharing)
+def noise(seed: int = 0, sharing: Sharing = Sharing.ROWS, paired: bool = True) -> Noise:
+    return Noise(torch.Generator().manual_seed(seed), sharing, paired and sharing is not Sharing.MEAN)
 
 
 @pytest.mark.parametrize("shape", [lambda net: net, Wrapped, lambda net: net.train()])
@@ -57,8 +65,11 @@ def noise(seed: int = 0, sharing: Sharing = Sharing.ROWS) -> Noise:
 def test_draws_have_the_moments_of_single_ones(shape) -> None:
     net = chain()
     found = repeated(shape(copy.deepcopy(net)), inputs(), DRAWS, noise())
-    with sampling(net, noise(1)):
-        single = torch.stack([net(inputs()) for _ in range(DRAWS)])
+    single, own = [], noise(1)
+    for _ in range(DRAWS):
+        with sampling(own):
+            single.append(net(inputs()))
+    single = torch.stack(single)
     assert_close(found.mean(0), single.mean(0), rtol=0.0, atol=0.05)
     assert_close(found.std(0), single.std(0), rtol=0.06, atol=0.0)
     rows = [torch.corrcoef(each[:, :2, 0].T)[0, 1].abs().item() for each in (found, single)]
@@ -70,11 +81,13 @@ def test_paired_draws_come_nearer_to_the_expectation() -> None:
     net = chain()
     many = repeated(net, inputs(), 20_000, noise()).mean(0)
 
-    def distance(backbone: nn.Module) -> Tensor:
-        means = torch.stack([repeated(backbone, inputs(), 10, noise(seed)).mean(0) for seed in range(1, 101)])
+    def distance(backbone: nn.Module, paired: bool) -> Tensor:
+        ways = [noise(seed, paired=paired) for seed in range(1, 101)]
+        means = torch.stack([repeated(backbone, inputs(), 10, way).mean(0) for way in ways])
         return (means - many).square().mean()
 
-    assert distance(net) < 0.5 * distance(Wrapped(net))
+    for shape in (net, Wrapped(net), Branching(net)):
+        assert distance(shape, paired=True) < 0.5 * distance(shape, paired=False)
 
 
 @torch.no_grad()
@@ -82,7 +95,8 @@ def test_a_layer_with_randomness_of_its_own_draws_every_time() -> None:
     found = repeated(chain(Coin()), inputs(), 20, noise())
     assert len(found.mul(1e3).round().unique(dim=0)) == 20
     first = chain(Coin())[:2]  # before any layer that draws
-    first.append(MeanFieldLinear(torch.eye(5), None, mean_field(nn.Linear(1, 1)).prior))
+    first.append(mean_field(nn.Linear(5, 5, bias=False)))
+    nn.init.eye_(first[-1].weight_mean)
     signs = repeated(first.eval(), inputs(), 20, noise()).mean((1, 2)).sign()
     assert {-1.0, 1.0} == set(signs.tolist())
 

@@ -12,6 +12,7 @@ from totalcal.parts.weights import (
     MeanFieldLinear,
     NormalPrior,
     mean_field,
+    point_layers,
     weight_kl,
 )
 
@@ -23,8 +24,11 @@ def wide(layer: MeanFieldLinear | MeanFieldConv2d) -> MeanFieldLinear | MeanFiel
 
 
 def outputs(layer: nn.Module, inputs: torch.Tensor, sharing: Sharing, draws: int) -> torch.Tensor:
-    with sampling(layer, Noise(torch.Generator().manual_seed(0), sharing)), torch.no_grad():
-        return torch.stack([layer(inputs) for _ in range(draws)])
+    noise, found = Noise(torch.Generator().manual_seed(0), sharing), []
+    for _ in range(draws):
+        with sampling(noise), torch.no_grad():
+            found.append(layer(inputs))
+    return torch.stack(found)
 
 
 def convnet() -> nn.Sequential:
@@ -43,14 +47,14 @@ def test_a_layer_in_several_places_stays_one_layer(layers) -> None:
 
 def test_local_and_drawn_outputs_have_the_same_moments() -> None:
     torch.manual_seed(0)
-    layer, inputs = wide(MeanFieldLinear.like(nn.Linear(5, 3), NormalPrior())), torch.randn(2, 5)
+    layer, inputs = wide(MeanFieldLinear(nn.Linear(5, 3), NormalPrior())), torch.randn(2, 5)
     local, drawn = (outputs(layer, inputs, s, 8000) for s in (Sharing.ROWS, Sharing.SHARED))
     torch.testing.assert_close(local.mean(0), drawn.mean(0), rtol=0.05, atol=0.05)
     torch.testing.assert_close(local.std(0), drawn.std(0), rtol=0.05, atol=0.0)
 
 
 def test_rows_are_independent_locally_and_move_together_when_shared() -> None:
-    layer, inputs = wide(MeanFieldLinear.like(nn.Linear(5, 1), NormalPrior())), torch.ones(2, 5)
+    layer, inputs = wide(MeanFieldLinear(nn.Linear(5, 1), NormalPrior())), torch.ones(2, 5)
     local, shared = (outputs(layer, inputs, s, 4000)[..., 0] for s in (Sharing.ROWS, Sharing.SHARED))
     assert abs(torch.corrcoef(local.T)[0, 1]) < 0.05
     torch.testing.assert_close(shared[:, 0], shared[:, 1])
@@ -78,13 +82,13 @@ def test_a_convolution_perturbed_locally_keeps_its_marginals() -> None:
 
 
 def test_tokens_share_one_draw() -> None:
-    layer = wide(MeanFieldLinear.like(nn.Linear(4, 2), NormalPrior()))
+    layer = wide(MeanFieldLinear(nn.Linear(4, 2), NormalPrior()))
     tokens = outputs(layer, torch.ones(1, 6, 4), Sharing.ROWS, 1)[0, 0]
     assert (tokens == tokens[0]).all()
 
 
 def test_an_all_zero_row_has_finite_gradients() -> None:
-    layer = MeanFieldLinear.like(nn.Linear(5, 3), NormalPrior())
+    layer = MeanFieldLinear(nn.Linear(5, 3), NormalPrior())
     layer(torch.zeros(1, 5)).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in layer.parameters() if p.grad is not None)
 
@@ -92,7 +96,7 @@ def test_an_all_zero_row_has_finite_gradients() -> None:
 def test_trained_weights_are_kept_as_means_and_the_original_is_left_alone() -> None:
     net, inputs = convnet(), torch.randn(2, 1, 6, 6)
     converted = mean_field(net, "all")
-    with sampling(converted, Noise(sharing=Sharing.MEAN)):
+    with sampling(Noise(sharing=Sharing.MEAN)):
         torch.testing.assert_close(converted(inputs), net(inputs))
     assert isinstance(net[0], nn.Conv2d)
     assert isinstance(net[3], nn.Linear)
@@ -131,7 +135,7 @@ def test_another_prior_gives_another_kl() -> None:
 
 
 def test_log_variances_stay_within_their_limits() -> None:
-    layer = MeanFieldLinear.like(nn.Linear(2, 2), NormalPrior())
+    layer = MeanFieldLinear(nn.Linear(2, 2), NormalPrior())
     layer.weight_log_variance.data.fill_(40.0)
     assert (layer.log_variance <= 11).all()
 
@@ -146,3 +150,107 @@ def test_an_unknown_layer_is_named_with_its_nearest() -> None:
 def test_padding_that_is_not_zeros_is_refused() -> None:
     with pytest.raises(InputError, match="reflect"):
         mean_field(nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect")), "all")
+
+
+class Cosine(nn.Linear):
+    """A layer that has a weight, and a way of its own to use it."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(nn.functional.normalize(inputs), nn.functional.normalize(self.weight))
+
+
+def at_means(net: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    with sampling(Noise(sharing=Sharing.MEAN)), torch.no_grad():
+        return net(inputs)
+
+
+def test_a_subclass_of_a_layer_is_left_as_it_is_and_said() -> None:
+    net, inputs = nn.Sequential(nn.Linear(4, 5), Cosine(5, 3)), torch.randn(6, 4)
+    found = mean_field(net)
+    assert type(found[1]) is Cosine
+    torch.testing.assert_close(at_means(found, inputs), net(inputs))
+    assert "subclass of Linear" in point_layers(found)["1"]
+    with pytest.raises(UnknownNameError, match="Known: 0"):
+        mean_field(net, ["1"])
+
+
+def test_weights_that_are_computed_or_shared_stay_points() -> None:
+    scaled = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+    with pytest.warns(FutureWarning):
+        hooked = nn.utils.weight_norm(nn.Linear(4, 4))
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    net, inputs = nn.Sequential(scaled, hooked, first, second, nn.Linear(4, 3)), torch.randn(2, 4)
+    with torch.no_grad():
+        hooked(inputs)  # a weight with a graph cannot be copied
+        found = mean_field(net)
+        torch.testing.assert_close(at_means(found, inputs), net(inputs))
+    assert [isinstance(layer, MeanFieldLinear) for layer in found] == [False, False, False, False, True]
+    assert found[2].weight is found[3].weight
+    reasons = point_layers(found)
+    assert "computed" in reasons["1"]
+    assert reasons["2"] == reasons["3"] == "it shares a parameter with others (2, 3)"
+    assert "4" not in reasons
+
+
+def test_a_head_that_is_tied_to_an_embedding_stays_tied() -> None:
+    net = nn.ModuleDict({"words": nn.Embedding(7, 4), "head": nn.Linear(4, 7, bias=False)})
+    net["head"].weight = net["words"].weight
+    found = mean_field(net)
+    assert found["head"].weight is found["words"].weight
+    assert "shares a parameter" in point_layers(found)["head"]
+
+
+def test_hooks_frozen_weights_and_the_mode_are_kept() -> None:
+    calls = []
+    layer = nn.Linear(3, 2).eval()
+    layer.weight.requires_grad_(False)
+    layer.register_forward_pre_hook(lambda _, inputs: calls.append("before") or (2 * inputs[0],))
+    layer.register_forward_hook(lambda *_: calls.append("after"))
+    layer.register_state_dict_post_hook(lambda *_: calls.append("saved"))
+    found, inputs = mean_field(nn.Sequential(layer)), torch.randn(2, 3)
+    torch.testing.assert_close(at_means(found, inputs), layer(inputs))
+    found.state_dict()
+    assert calls == ["before", "after", "before", "after", "saved"]
+    assert not found[0].weight_mean.requires_grad
+    assert not found[0].weight_log_variance.requires_grad
+    assert found[0].bias.requires_grad
+    assert not found[0].training
+
+
+@pytest.mark.parametrize(
+    ("layers", "converted"),
+    [
+        ("*.classifier", {"a.classifier", "b.classifier"}),
+        (["a.*"], {"a.body", "a.classifier"}),
+        ("b.body", {"b.body"}),
+    ],
+)
+def test_layers_are_chosen_by_pattern(layers: str | list[str], converted: set[str]) -> None:
+    def block() -> nn.ModuleDict:
+        return nn.ModuleDict({"body": nn.Linear(2, 2), "classifier": nn.Linear(2, 2)})
+
+    net = mean_field(nn.ModuleDict({"a": block(), "b": block()}), layers)
+    assert {name for name, layer in net.named_modules() if isinstance(layer, MeanFieldLinear)} == converted
+    with pytest.raises(UnknownNameError, match="nothing"):
+        mean_field(net, "nothing*")
+
+
+def test_a_transformer_keeps_its_attention_and_says_so() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    net, inputs = nn.TransformerEncoder(layer, 2).eval(), torch.randn(3, 5, 8)
+    found = mean_field(net)
+    torch.testing.assert_close(at_means(found, inputs), net(inputs).detach(), rtol=1e-4, atol=1e-5)
+    assert "MultiheadAttention" in point_layers(found)["layers.0.self_attn"]
+    for part in (part for part in found.modules() if isinstance(part, MeanFieldLinear)):
+        wide(part)
+    assert not torch.allclose(outputs(found, inputs, Sharing.ROWS, 1)[0], net(inputs), atol=0.01)
+
+
+def test_a_module_that_reaches_into_a_layer_gets_the_weights_of_the_pass() -> None:
+    layer = wide(MeanFieldLinear(nn.Linear(3, 2), NormalPrior()))
+    with sampling(Noise(sharing=Sharing.SHARED)), torch.no_grad():
+        weight = layer.weight
+        assert not torch.equal(weight, layer.weight_mean)
+        torch.testing.assert_close(layer(torch.eye(3)) - layer.bias, weight.T)
+    assert layer.weight is layer.weight_mean

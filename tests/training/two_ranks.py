@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, distributed, nn
 
-from totalcal import etp, fit, softmax
+from totalcal import anp, enp, etp, fit, softmax
 from totalcal.process import TuringProcess
 from totalcal.training.options import Hardware
 
@@ -58,6 +58,11 @@ def run(rank: int, folder: Path) -> None:
     remembering, plain = make_etp(seed=rank), make_softmax(seed=rank)  # ranks start apart: rank 0 counts
     fit(remembering, data(), epochs=2, batch_size=16, hardware=two, checkpoints=folder / "run")
     history = fit(plain, data(), epochs=3, batch_size=16, hardware=two)
+    for rows in (45, 43):  # last batches of 5 and of 3 rows: 2 and 1 for each rank, with and without context
+        for make in (enp, anp):
+            attending = make(nn.Linear(2, 3), num_classes=3)
+            points, labels = data()
+            fit(attending, (points[:rows], labels[:rows]), epochs=2, batch_size=40, hardware=two)
     results = {
         "written": written(rank),
         "etp": remembering.state_dict(),

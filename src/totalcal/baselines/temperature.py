@@ -45,7 +45,7 @@ class TemperatureScaled:
 
     def _softened(self, prediction: Predictive) -> Predictive:
         scaled = _scaled(prediction.belief.log_mean, self.temperature)
-        return Predictive(scaled.belief, prediction.sampling, prediction.domain)
+        return Predictive(scaled.belief, prediction.sampling, prediction.domain, paired=prediction.paired)
 
     def __str__(self) -> str:
         if self.changes_nothing:

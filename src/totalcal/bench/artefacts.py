@@ -150,7 +150,7 @@ def memory_arrays(predictor: Predictor, train: ArrayData) -> dict[str, NDArray[A
 def _attention(process: TuringProcess, memory: ExternalMemory, rows: ArrayData) -> Tensor:
     """φ of each row over the cells, by mean weights and mean cells: rows × cells."""
     blocks = []
-    with sampling(process.backbone, Noise(sharing=Sharing.MEAN)):
+    with sampling(Noise(sharing=Sharing.MEAN)):
         for batch in rows.batches(256):
             embedding = process.backbone(batch.inputs)
             blocks.append(memory.attention_weights(embedding[None], memory.cells[None])[0])

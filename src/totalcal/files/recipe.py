@@ -38,7 +38,7 @@ _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
 """What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
 
 _DOMAIN = "domain"
-_NO_SETTINGS = frozenset({"training", "origin", "noise"})
+_NO_SETTINGS = frozenset({"training", "origin", "is_reused"})
 
 Settings = dict[str, dict[str, Any]]
 """For each layer, by its path, what it is set to."""

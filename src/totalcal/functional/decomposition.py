@@ -10,28 +10,55 @@ from torch import Tensor
 
 
 class Decomposition(NamedTuple):
-    """Var[y = k | x] in three terms, each batch × classes; they add up to p (1 − p)."""
+    """Var[y = k | x] in three terms, each batch × classes, and each an unbiased estimate from the draws.
+
+    With p the probability over all θ they estimate p (1 − p). With p̂ the mean of S draws they add up to
+    p̂ (1 − p̂) plus an estimate of the variance of p̂ itself, over other draws: what p̂ (1 − p̂) leaves out on
+    average, since p̂ is sampled. It falls as 1/S, and is 0 where nothing is drawn.
+    """
 
     reducible: Tensor
     irreducible: Tensor
     data: Tensor
 
     def summed(self) -> "Decomposition":
-        """One number an input: each term summed over the classes."""
+        """One number per input: each term summed over the classes."""
         return Decomposition(*(term.sum(-1) for term in self))
 
 
-def decompose(means: Tensor, variances: Tensor) -> Decomposition:
+def decompose(means: Tensor, variances: Tensor, paired: bool = False) -> Decomposition:
     """The law of total variance, section 4.
 
     reducible = Var_s(m_s), irreducible = E_s[u_s], data = E_s[m_s − m_s² − u_s]
     """
-    spread = means - means.mean(0)  # by hand, since `var` takes five times as long
     return Decomposition(
-        reducible=spread.square().mean(0),
+        reducible=variance_over_draws(means, paired),
         irreducible=variances.mean(0),
         data=(means * (1 - means) - variances).mean(0).clamp_min(0),  # rounding may leave −10⁻¹⁷
     )
+
+
+def variance_over_draws(means: Tensor, paired: bool = False) -> Tensor:
+    """Var_s(m_s) without bias: the mean of ½ (m_s − m_t)² over all s, t that are independent draws.
+
+    With `paired`, draws s and s + ⌈S / 2⌉ may depend on each other (± ε) and do not count as a pair; all
+    others do. That is right for independent draws too. One draw tells nothing of a variance: it gives 0.
+
+    >>> variance_over_draws(torch.tensor([0.0, 1.0, 2.0, 3.0]))
+    tensor(1.6667)
+    >>> variance_over_draws(torch.tensor([1.0, 2.0, -1.0, -2.0]), paired=True)
+    tensor(2.5000)
+    """
+    draws = len(means)
+    pairs = draws // 2 if paired else 0
+    counted = draws * (draws - 1) - 2 * pairs  # ordered, s ≠ t
+    spread = (means - means.mean(0)).square().sum(0)  # by hand, since `var` takes five times as long
+    if counted == 0:
+        return torch.zeros_like(spread)
+    if pairs == 0:
+        return spread / (draws - 1)
+    within = (means[:pairs] - means[draws - pairs :]).square().sum(0)
+    return (draws * spread - within).clamp_min(0) / counted
 
 
 def categorical_entropy(probabilities: Tensor) -> Tensor:

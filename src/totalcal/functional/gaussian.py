@@ -1,4 +1,4 @@
-"""Gaussian laws with independent entries: draws and divergences."""
+"""Gaussian distributions with independent entries: draws and divergences."""
 
 import math
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from totalcal.functional.rounding import at_least_single
 
 # The constants of the sigmoid approximation (Molchanov et al. 2017, eq. 14).
 _LOG_UNIFORM_K1, _LOG_UNIFORM_K2, _LOG_UNIFORM_K3 = 0.63576, 1.87320, 1.48695
@@ -23,6 +25,9 @@ def kl(mean: Tensor, variance: Tensor, prior_mean: Tensor, prior_variance: Tenso
     >>> kl(one, one, 0 * one, one)
     tensor(1.)
     """
+    mean, variance, prior_mean, prior_variance = map(
+        at_least_single, (mean, variance, prior_mean, prior_variance)
+    )
     ratio = variance / prior_variance
     shift = (mean - prior_mean).square() / prior_variance
     return 0.5 * (ratio + shift - 1 - ratio.log()).sum(-1)

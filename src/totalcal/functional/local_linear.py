@@ -35,8 +35,7 @@ def local_linear(
 ) -> LocalLinear:
     """xμᵀ + b + √(x² (σ²)ᵀ + 10⁻⁸) ε and KL(N(μ, σ²) ‖ N(0, 1/β)), with log σ² cut to ± `limit`.
 
-    ε is used up: where no gradient is wanted, its memory becomes the output's. All is in the precision of the
-    weights, under autocast too: variances are too small for half of it.
+    All is in the precision of the weights, under autocast too: variances are too small for half of it.
     """
     with torch.autocast(inputs.device.type, enabled=False):
         rows = inputs.to(mean.dtype)
@@ -44,7 +43,7 @@ def local_linear(
             results = _LocalLinear.apply(rows, mean, log_variance, bias, epsilon, limit, precision)
             return LocalLinear(*results[:2])
         root = _root(rows.square(), log_variance.clamp(-limit, limit).exp_())
-        return LocalLinear(epsilon.mul_(root).add_(F.linear(rows, mean, bias)), mean.new_zeros(()))
+        return LocalLinear(torch.addcmul(F.linear(rows, mean, bias), root, epsilon), mean.new_zeros(()))
 
 
 def paired_draws(
@@ -56,17 +55,16 @@ def paired_draws(
     limit: float,
     draws: int,
 ) -> Tensor:
-    """Several draws of the output, draws × rows × outputs; rows come once (an axis of 1) or once a draw.
+    """Several draws of the output, draws × rows × outputs; rows come once (an axis of 1) or once per draw.
 
     Draw i + ⌈draws / 2⌉ has the noise of draw i with the other sign: half as many normal numbers, and a mean
     that is nearer to the expectation than that of independent draws. No gradients; the precision is that of
-    the weights. Fresh memory costs as much as what is written to it: noise is drawn bit by bit, and rows that
-    come once a draw are used up.
+    the weights. Fresh memory costs as much as what is written to it: noise is drawn bit by bit.
     """
     with torch.autocast(rows.device.type, enabled=False):
         inputs, variance = rows.to(mean.dtype), log_variance.clamp(-limit, limit).exp_()
         centres = F.linear(inputs, mean, bias)
-        roots = _root(inputs.square() if len(rows) == 1 else inputs.square_(), variance)
+        roots = _root(inputs.square(), variance)
     outputs = centres.new_empty((draws, *centres.shape[1:]))
     half = (draws + 1) // 2
     for i in range(half):

@@ -22,7 +22,10 @@ def anp(
     latent_kl: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
-    """A latent for each target, from the context it attends to, in training and at test."""
+    """A latent for each target, from the context it attends to, in training and at test.
+
+    The net is copied.
+    """
     latent = TargetLatent(num_classes, 0.0, 1.0, ContextUse.REQUIRED, width=width)
     return TuringProcess(
         backbone=backbone,

@@ -20,7 +20,10 @@ def bnn(
     weight_prior: WeightPrior | None = None,
     weight_kl: float = 1.0,
 ) -> TuringProcess:
-    """Mean-field weights with cross-entropy; `weight_kl` = 1 is the real bound."""
+    """Mean-field weights with cross-entropy; `weight_kl` = 1 is the real bound.
+
+    The net is copied.
+    """
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),
         latent=NoLatent(),

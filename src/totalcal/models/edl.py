@@ -21,7 +21,7 @@ def edl(
     """λ_t = `local_kl` · min(1, t / `local_ramp`) with epochs t from 0.
 
     Sensoy's own schedule is evidence="softplus" (or "relu"), local_kl=1. The default is the one that the
-    paper's authors ran; it fits better.
+    paper's authors ran; it fits better. The net is copied.
     """
     return TuringProcess(
         backbone=backbone,

@@ -20,7 +20,10 @@ def enp(
     latent_kl: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
-    """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test."""
+    """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test.
+
+    The net is copied.
+    """
     latent = TargetLatent(num_classes, 1.0, cell_variance, ContextUse.NONE, width=width)
     return TuringProcess(
         backbone=backbone,

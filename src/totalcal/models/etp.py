@@ -1,5 +1,7 @@
 """ETP: the Evidential Turing Process (section 7).  π ✓  Z ✓  M ✓  r ✓  no context at test."""
 
+import copy
+
 from torch import nn
 
 from totalcal.functional.cell_starts import CellStart, squared_noise
@@ -32,8 +34,9 @@ def etp(
 ) -> TuringProcess:
     """An external memory gives every input its own Dirichlet prior; `layers="none"` has point weights.
 
-    `key_map` and `evidence_map` are linear if not given.
+    `key_map` and `evidence_map` are linear if not given. They and the net are copied.
     """
+    key_map, evidence_map = copy.deepcopy(key_map), copy.deepcopy(evidence_map)
     memory = ExternalMemory(
         num_cells, num_classes, cell_variance, retention, update_rule, key_map, cell_start=cell_start
     )

@@ -14,7 +14,10 @@ from totalcal.types import LossWeights
 def neural_process(
     backbone: nn.Module, num_classes: int, *, latent_kl: float = 1.0, width: int = 32
 ) -> TuringProcess:
-    """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given."""
+    """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given.
+
+    The net is copied.
+    """
     latent = SetLatent(num_classes, width)
     return TuringProcess(
         backbone=backbone,

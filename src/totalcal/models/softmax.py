@@ -12,7 +12,10 @@ from totalcal.types import LossWeights
 
 @stamped
 def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
-    """Cross-entropy on the backbone's logits: the net one has before reading about uncertainty."""
+    """Cross-entropy on the backbone's logits: the net one has before reading about uncertainty.
+
+    The net is copied.
+    """
     return TuringProcess(
         backbone=backbone,
         latent=NoLatent(),

@@ -1,32 +1,45 @@
-"""How the noise of one pass is drawn: by layers inside of any backbone, and by latents."""
+"""How the noise of one pass is drawn: by layers inside of any backbone, and by latents.
 
+Noise belongs to a pass, not to a layer: threads that share a model each have passes of their own. In a pass a
+layer draws once, however often it is used, and a pass that autograd runs again (activation checkpointing)
+meets what it met the first time.
+"""
+
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from totalcal.functional.gaussian import standard_normal
+from totalcal.parts.precision import FullPrecision
+
+R = TypeVar("R")
 
 
 class Sharing(Enum):
     """Which rows of a batch share a draw."""
 
     ROWS = "each row has a draw of its own, where that is exact and cheap"
-    SHARED = "all rows share one draw, as the joint law of several labels needs"
+    SHARED = "all rows share one draw, as the joint distribution of several labels needs"
     MEAN = "no draw: means take the place of draws"
 
 
 class Noise(NamedTuple):
-    """Where randomness comes from during a pass."""
+    """Where randomness comes from, and how it is dealt out.
+
+    With `paired`, draw i + ⌈n / 2⌉ of n is draw i with all of its noise negated: half as many normal numbers,
+    and a mean that is nearer to the expectation than that of independent draws.
+    """
 
     generator: torch.Generator | None = None
     sharing: Sharing = Sharing.ROWS
-    kls: "WeightKLs | None" = None
-    """Where a layer may leave its KL, if it comes cheaper with the pass than by itself."""
+    paired: bool = False
 
     def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """ε ~ N(0, I), or zeros where means are asked for."""
@@ -34,38 +47,180 @@ class Noise(NamedTuple):
             return like.new_zeros(shape)
         return standard_normal(shape, like, self.generator)
 
+    def draws(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε for each draw, count × shape."""
+        if not self.paired:
+            return self.normal((count, *shape), like)
+        half = self.normal(((count + 1) // 2, *shape), like)
+        return torch.cat([half, -half[: count // 2]])
 
-class StochasticLayer(nn.Module, ABC):
-    """A layer whose weights are a law. It draws whatever mode (train, eval) the module is in."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.noise = Noise()
+class StochasticLayer(FullPrecision, ABC):
+    """A layer whose weights have a distribution. It draws whatever mode (train, eval) the module is in."""
+
+    is_reused: bool | None = None
+    """Whether a pass was seen to use it more than once: then it draws weights, which all rows share.
+
+    None before the first pass.
+    """
+
+    @property
+    def noise(self) -> Noise:
+        """That of the pass that is running in this thread."""
+        running = running_pass()
+        return Noise() if running is None else running.noise
+
+    def draws_at_outputs(self) -> bool:
+        """Whether each row may have noise of its own at the output, instead of a draw of the weights."""
+        running = running_pass()
+        if running is not None and running.is_repeat:
+            return running.drew_outputs(self)
+        return self.noise.sharing is Sharing.ROWS and not self.is_reused
+
+    def epsilon(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε ~ N(0, I), the same whenever the layer is used in a pass: for weights."""
+        running = running_pass()
+        return self.noise.normal(shape, like) if running is None else running.of_weights(self, shape, like)
+
+    def epsilon_of_outputs(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε ~ N(0, I) for noise at the output, which is right only where a pass uses the layer once."""
+        running = running_pass()
+        return self.noise.normal(shape, like) if running is None else running.of_outputs(self, shape, like)
 
     @abstractmethod
     def kl(self) -> Tensor:
-        """KL of the weights' law to its prior, in nats."""
+        """KL of the weights' distribution to its prior, in nats."""
 
 
 WeightKLs = dict[StochasticLayer, Tensor]
 
 
-def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:
-    return [layer for layer in module.modules() if isinstance(layer, StochasticLayer)]
+class LayerReusedError(Exception):
+    """Noise was drawn at a layer's output, and now the layer is used again: the pass has to start again."""
+
+
+class Pass:
+    """One run through a net with one draw of its weights (or, inside of vmap, with all of them)."""
+
+    def __init__(self, noise: Noise, sign: Tensor | None = None, mirrored: "Pass | None" = None) -> None:
+        self.noise, self.sign, self.mirrored = noise, sign, mirrored
+        self.weights: dict[StochasticLayer, Tensor] = {}
+        self.kls: WeightKLs | None = None
+        """Where layers leave KLs of their weights that come cheaper with the pass than by themselves."""
+        self.with_gradients = torch.is_grad_enabled()
+        self.is_repeat = False
+        self._weights: dict[StochasticLayer, Tensor] = {}
+        self._outputs: dict[StochasticLayer, Tensor] = {}
+
+    def of_weights(self, layer: StochasticLayer, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """The noise of a layer's weights: one draw a pass."""
+        if layer in self._outputs and not self.is_repeat:
+            self._start_again_with(layer)
+        if layer not in self._weights:
+            known = None if self.mirrored is None else self.mirrored._weights.get(layer)
+            self._weights[layer] = self._drawn(known, shape, like)
+        return self._weights[layer]
+
+    def of_outputs(self, layer: StochasticLayer, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """The noise of a layer's outputs, for its only use in a pass."""
+        if self.is_repeat and layer in self._outputs:
+            return self._outputs[layer]
+        if layer in self._outputs or layer in self._weights:
+            self._start_again_with(layer)
+        known = None if self.mirrored is None else self.mirrored._outputs.get(layer)
+        self._outputs[layer] = self._drawn(known, shape, like)
+        return self._outputs[layer]
+
+    def drew_outputs(self, layer: StochasticLayer) -> bool:
+        return layer in self._outputs
+
+    def repeated_by(self, output: Tensor) -> None:
+        """When gradients flow back from `output`, what is run again meets this pass's noise."""
+        if output.grad_fn is None:
+            return
+        again = Pass(self.noise)  # without the KLs: they hold the graph that holds the hook
+        again.is_repeat, again._weights, again._outputs = True, self._weights, self._outputs
+
+        def announce(_: tuple[Tensor, ...]) -> None:
+            _REPEATED.set(weakref.ref(again))
+
+        output.grad_fn.register_prehook(announce)
+
+    def _drawn(self, known: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        if known is not None and known.shape == shape:
+            return -known
+        epsilon = self.noise.normal(shape, like)
+        return epsilon if self.sign is None else self.sign.to(epsilon.dtype) * epsilon
+
+    def _start_again_with(self, layer: StochasticLayer) -> None:
+        layer.is_reused = True
+        raise LayerReusedError
+
+
+_RUNNING: ContextVar[Pass | None] = ContextVar("running", default=None)
+_REPEATED: ContextVar["weakref.ref[Pass] | None"] = ContextVar("repeated", default=None)
+
+
+def running_pass() -> Pass | None:
+    """The pass that is running in this thread; in a backward pass, the one that is run again for it."""
+    running = _RUNNING.get()
+    if running is not None or torch._C._current_graph_task_id() == -1:
+        return running
+    repeated = _REPEATED.get()
+    return None if repeated is None else repeated()
 
 
 @contextmanager
-def sampling(module: nn.Module, noise: Noise) -> Iterator[None]:
-    """Within this context the stochastic layers anywhere inside of `module` take their noise from `noise`."""
-    layers = stochastic_layers(module)
-    before = [layer.noise for layer in layers]
-    for layer in layers:
-        layer.noise = noise
+def sampling(noise: Noise, sign: Tensor | None = None, mirrored: Pass | None = None) -> Iterator[Pass]:
+    """One pass: within this context stochastic layers, anywhere, draw from `noise`."""
+    running = Pass(noise, sign, mirrored)
+    token = _RUNNING.set(running)
     try:
-        yield
+        yield running
     finally:
-        for layer, old in zip(layers, before, strict=True):
-            layer.noise = old
+        _RUNNING.reset(token)
+
+
+def with_uses_known(module: nn.Module, noise: Noise, run: Callable[[], R]) -> R:
+    """What `run` gives, a function of `noise` alone, also where it finds that a layer is used several times.
+
+    Then it starts again, with randomness and buffers (running statistics) as they were; a layer remembers, so
+    that it happens once.
+    """
+    new = [layer for layer in stochastic_layers(module) if layer.is_reused is None]
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()] if new else []
+    device = next((weight.device for weight in module.parameters()), torch.device("cpu"))
+    state = _random_state(noise.generator, device)
+    while True:
+        try:
+            result = run()
+        except LayerReusedError:
+            _restore_random_state(noise.generator, device, state)
+            for buffer, before in buffers:
+                buffer.copy_(before)
+            continue
+        for layer in new:
+            layer.is_reused = bool(layer.is_reused)
+        return result
+
+
+def _random_state(generator: torch.Generator | None, device: torch.device) -> Tensor:
+    if generator is not None:
+        return generator.get_state()
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _restore_random_state(generator: torch.Generator | None, device: torch.device, state: Tensor) -> None:
+    if generator is not None:
+        generator.set_state(state)
+    elif device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:
+    return [layer for layer in module.modules() if isinstance(layer, StochasticLayer)]
 
 
 class AtMeans(nn.Module):
@@ -76,6 +231,6 @@ class AtMeans(nn.Module):
         self.module = module
 
     def forward(self, inputs: Tensor) -> Tensor:
-        with sampling(self.module, Noise(sharing=Sharing.MEAN)):
+        with sampling(Noise(sharing=Sharing.MEAN)):
             output: Tensor = self.module(inputs)
         return output

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal, Protocol
 
@@ -13,12 +14,14 @@ from torch.nn import functional as F
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import kl_to_isotropic, kl_to_log_uniform
 from totalcal.functional.local_linear import local_linear, paired_draws
-from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, stochastic_layers
+from totalcal.functional.rounding import HALVES
+from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, running_pass, stochastic_layers
 
-Layers = Literal["linear", "all", "none"] | Iterable[str]
+Layers = Literal["linear", "all", "none"] | str | Iterable[str]
 
 _INITIAL_LOG_VARIANCE, _INITIAL_SPREAD = -9.0, 1e-3
 _LOG_VARIANCE_LIMIT = 11.0
+_HOOKS = {name for name in vars(nn.Module()) if "hook" in name}
 _ROOT_GUARD = 1e-8  # an all-zero row has variance 0, and the root's gradient there is not finite
 
 
@@ -47,15 +50,23 @@ class LogUniformPrior:
 
 
 class MeanFieldLayer(StochasticLayer):
-    """What linear and convolutional layers share: means, log-variances, a point bias, a prior."""
+    """What linear and convolutional layers share: means, log-variances, a point bias, a prior.
 
-    def __init__(self, mean: Tensor, bias: Tensor | None, prior: WeightPrior) -> None:
+    Weight and bias stay trainable or frozen as they were; so do hooks and the mode.
+    """
+
+    def __init__(self, layer: nn.Linear | nn.Conv2d, prior: WeightPrior) -> None:
         super().__init__()
-        self.weight_mean = nn.Parameter(mean.detach().clone())
+        mean, bias = layer.weight.detach(), layer.bias
+        trainable = layer.weight.requires_grad
         start = torch.randn(mean.shape, device="cpu").to(mean) * _INITIAL_SPREAD + _INITIAL_LOG_VARIANCE
-        self.weight_log_variance = nn.Parameter(start)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        self.weight_mean = nn.Parameter(mean.clone(), trainable)
+        self.weight_log_variance = nn.Parameter(start, trainable)
+        self.bias = None if bias is None else nn.Parameter(bias.detach().clone(), bias.requires_grad)
         self.prior = prior
+        self.to(mean.device, mean.dtype)  # where that is half precision, ours stay in float32
+        self.train(layer.training)
+        vars(self).update({name: hooks for name, hooks in vars(layer).items() if name in _HOOKS})
 
     def extra_repr(self) -> str:
         return f"weight={tuple(self.weight_mean.shape)}, bias={self.bias is not None}, prior={self.prior}"
@@ -65,51 +76,64 @@ class MeanFieldLayer(StochasticLayer):
         # Not `clamp`: its gradient takes four passes over the weights, that of `hardtanh` one.
         return F.hardtanh(self.weight_log_variance, -_LOG_VARIANCE_LIMIT, _LOG_VARIANCE_LIMIT)
 
+    @property
+    def weight(self) -> Tensor:
+        """The weights of the pass that is running, for modules that reach into a layer; else their means."""
+        return self.weight_mean if running_pass() is None else self.drawn_weight().to(self.spoken)
+
     def kl(self) -> Tensor:
         return self.prior.kl(self.weight_mean, self.log_variance)
 
     def drawn_weight(self) -> Tensor:
-        """w = μ + σ ε: one draw, shared by all rows and positions."""
-        epsilon = self.noise.normal(tuple(self.weight_mean.shape), self.weight_mean)
-        return self.weight_mean + (0.5 * self.log_variance).exp() * epsilon
+        """w = μ + σ ε: one draw a pass, shared by all rows and positions; μ where means are asked for."""
+        if self.noise.sharing is Sharing.MEAN:
+            return self.weight_mean
+        running = running_pass()
+        if running is not None and self in running.weights:
+            return running.weights[self]
+        epsilon = self.epsilon(tuple(self.weight_mean.shape), self.weight_mean)
+        weight = self.weight_mean + (0.5 * self.log_variance).exp() * epsilon
+        # With gradients it is made anew each time: a part of the pass that is run again must do what it did.
+        if running is not None and not running.with_gradients:
+            running.weights[self] = weight
+        return weight
 
-    def perturbed(self, output_mean: Tensor, output_variance: Tensor) -> Tensor:
-        """Local reparameterisation: the output is drawn, not the weights."""
-        epsilon = self.noise.normal(tuple(output_mean.shape), output_mean)
-        return output_mean + (output_variance + _ROOT_GUARD).sqrt() * epsilon
+    def received(self, inputs: Tensor) -> Tensor:
+        """Inputs in the precision of the weights; autocast has ways of its own."""
+        if inputs.dtype in HALVES and not torch.is_autocast_enabled(inputs.device.type):
+            return inputs.to(self.weight_mean.dtype)
+        return inputs
+
+    def given(self, output: Tensor) -> Tensor:
+        """The output in the precision that the module was converted to, where that is a half one."""
+        return output.to(self.spoken) if self.spoken in HALVES else output
 
 
 class MeanFieldLinear(MeanFieldLayer):
     """xμᵀ + b + √(x² (σ²)ᵀ) ε for a matrix of rows; a draw of the weights where rows have positions too.
 
     Local reparameterisation gives every row its own draw of the weights at the price of one. It is exact
-    where the layer is used once an input; over positions or time, which share weights, it would keep the
+    where the layer is used once per input; over positions or time, which share weights, it would keep the
     marginals only.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.noise.sharing is Sharing.MEAN:
-            return F.linear(inputs, self.weight_mean, self.bias)
-        if self.noise.sharing is Sharing.SHARED or inputs.dim() != 2:
-            return F.linear(inputs, self.drawn_weight(), self.bias)
-        epsilon = self.noise.normal((len(inputs), len(self.weight_mean)), self.weight_mean)
-        law = self.weight_mean, self.weight_log_variance, self.bias
-        kls, prior = self.noise.kls, self.prior
-        if kls is None or not isinstance(prior, NormalPrior):
-            return local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT).output
-        output, kls[self] = local_linear(inputs, *law, epsilon, _LOG_VARIANCE_LIMIT, prior.precision)
-        return output
+        if inputs.dim() != 2 or not self.draws_at_outputs():
+            return self.given(F.linear(self.received(inputs), self.drawn_weight(), self.bias))
+        epsilon = self.epsilon_of_outputs((len(inputs), len(self.weight_mean)), self.weight_mean)
+        weights, running = (self.weight_mean, self.weight_log_variance, self.bias), running_pass()
+        if running is None or running.kls is None or not isinstance(self.prior, NormalPrior):
+            return self.given(local_linear(inputs, *weights, epsilon, _LOG_VARIANCE_LIMIT).output)
+        output, running.kls[self] = local_linear(
+            inputs, *weights, epsilon, _LOG_VARIANCE_LIMIT, self.prior.precision
+        )
+        return self.given(output)
 
     def draws(self, rows: Tensor, count: int) -> Tensor:
-        """Draws × rows × outputs, of rows that come once (an axis of 1) or once a draw."""
+        """Draws × rows × outputs, of rows that come once (an axis of 1) or once per draw."""
         normal = partial(self.noise.normal, like=self.weight_mean)
-        law = self.weight_mean, self.weight_log_variance, self.bias
-        return paired_draws(rows, *law, normal, _LOG_VARIANCE_LIMIT, count)
-
-    @classmethod
-    def like(cls, layer: nn.Linear, prior: WeightPrior) -> "MeanFieldLinear":
-        """The same function at its mean."""
-        return cls(layer.weight, layer.bias, prior)
+        weights = self.weight_mean, self.weight_log_variance, self.bias
+        return self.given(paired_draws(rows, *weights, normal, _LOG_VARIANCE_LIMIT, count))
 
 
 class MeanFieldConv2d(MeanFieldLayer):
@@ -120,7 +144,7 @@ class MeanFieldConv2d(MeanFieldLayer):
     """
 
     def __init__(self, layer: nn.Conv2d, prior: WeightPrior, local: bool = False) -> None:
-        super().__init__(layer.weight, layer.bias, prior)
+        super().__init__(layer, prior)
         self.stride, self.dilation, self.groups = layer.stride, layer.dilation, layer.groups
         self.padding, self.padding_mode = layer.padding, layer.padding_mode
         self.local = local
@@ -131,12 +155,13 @@ class MeanFieldConv2d(MeanFieldLayer):
             )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.noise.sharing is Sharing.MEAN:
-            return self._convolve(inputs, self.weight_mean, self.bias)
-        if self.noise.sharing is Sharing.SHARED or not self.local:
-            return self._convolve(inputs, self.drawn_weight(), self.bias)
-        output_mean = self._convolve(inputs, self.weight_mean, self.bias)
-        return self.perturbed(output_mean, self._convolve(inputs.square(), self.log_variance.exp(), None))
+        inputs = self.received(inputs)
+        if not self.local or not self.draws_at_outputs():
+            return self.given(self._convolve(inputs, self.drawn_weight(), self.bias))
+        mean = self._convolve(inputs, self.weight_mean, self.bias)
+        variance = self._convolve(inputs.square(), self.log_variance.exp(), None)
+        epsilon = self.epsilon_of_outputs(tuple(mean.shape), mean)
+        return self.given(mean + (variance + _ROOT_GUARD).sqrt() * epsilon)
 
     def _convolve(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return F.conv2d(inputs, weight, bias, self.stride, self.padding, self.dilation, self.groups)
@@ -150,48 +175,127 @@ def mean_field(
 ) -> nn.Module:
     """A copy of `module` whose chosen layers are mean-field; trained weights are kept as means.
 
-    `layers` is "linear" (all fully connected ones), "all" (convolutions too), "none", or names as in
-    `module.named_modules()`. A layer that the module has in several places stays one layer.
+    Only what is exactly an `nn.Linear` or `nn.Conv2d` is converted. A subclass may do anything with its
+    weight, an attention uses its own outside of any layer, and a weight that two modules share would fall
+    apart: they stay points, and `point_layers` says which and why. Hooks, frozen weights and a layer in
+    several places stay what they are.
+
+    Args:
+        module: Any net; it is left alone.
+        layers: "linear" (all fully connected layers), "all" (convolutions too), "none", a name as in
+            `module.named_modules()`, a pattern ("*.classifier"), or several names and patterns.
+        prior: p(w), N(0, 1/10) if not given.
+        local_convolutions: Whether convolutions draw at their outputs, which keeps the marginals only.
+
+    Raises:
+        UnknownNameError: A name or pattern stands for no layer that can be converted.
+
+    >>> net = mean_field(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), layers="2")
+    >>> [type(layer).__name__ for layer in net]
+    ['Linear', 'ReLU', 'MeanFieldLinear']
     """
     chosen = _chosen_names(module, layers)
     result, law = copy.deepcopy(module), prior or NormalPrior()
     if "" in chosen:
         return _converted(result, law, local_convolutions)
     points = [result.get_submodule(name) for name in chosen]
-    laws = {point: _converted(point, law, local_convolutions) for point in points}
+    drawn = {point: _converted(point, law, local_convolutions) for point in points}
     for name, layer in list(result.named_modules(remove_duplicate=False)):
-        if layer in laws:
+        if layer in drawn:
             parent, _, child = name.rpartition(".")
-            setattr(result.get_submodule(parent), child, laws[layer])
+            setattr(result.get_submodule(parent), child, drawn[layer])
+    _without_fused_kernels(result)
     return result
+
+
+def _without_fused_kernels(module: nn.Module) -> None:
+    """Transformers whose layers draw call them one by one: fused kernels take weights and pass layers by."""
+    for part in module.modules():
+        if isinstance(part, nn.TransformerEncoderLayer) and stochastic_layers(part):
+            part.activation_relu_or_gelu = 0
+        if isinstance(part, nn.TransformerEncoder) and stochastic_layers(part):
+            part.use_nested_tensor = False
+
+
+def point_layers(module: nn.Module) -> dict[str, str]:
+    """The modules inside of `module` whose weights are points, each with the reason in words.
+
+    >>> point_layers(mean_field(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))))
+    {'1': 'a BatchNorm1d has no mean-field form'}
+    """
+    owners = _owners(module)
+    return {
+        name: _why_not(part, owners) or "it was not chosen"
+        for name, part in module.named_modules()
+        if part._parameters and not isinstance(part, StochasticLayer)
+    }
 
 
 def weight_kl(module: nn.Module, known: WeightKLs | None = None) -> Tensor:
     """KL(q(w) ‖ p(w)) of all stochastic layers inside of `module`, in nats; 0 where weights are points.
 
-    `known` are KLs that a pass has worked out already.
+    `known` are KLs that a pass has worked out already; those of a part that ran without gradients, to be run
+    again for them (activation checkpointing), are worked out here.
     """
     given = known or {}
-    kls = [given[layer] if layer in given else layer.kl() for layer in stochastic_layers(module)]
+    kls = [
+        given[layer] if layer in given and _has_gradient(given[layer]) else layer.kl()
+        for layer in stochastic_layers(module)
+    ]
     return torch.stack(kls).sum() if kls else torch.zeros(())
+
+
+def _has_gradient(kl: Tensor) -> bool:
+    return kl.requires_grad or not torch.is_grad_enabled()
 
 
 def _chosen_names(module: nn.Module, layers: Layers) -> list[str]:
     kinds = {"linear": (nn.Linear,), "all": (nn.Linear, nn.Conv2d), "none": ()}
-    convertible = {name: m for name, m in module.named_modules() if isinstance(m, kinds["all"])}
-    if isinstance(layers, str):
-        if layers not in kinds:
-            raise UnknownNameError("choice of layers", layers, kinds)
+    owners = _owners(module)
+    convertible = {name: m for name, m in module.named_modules() if _why_not(m, owners) is None}
+    if isinstance(layers, str) and layers in kinds:
         return [name for name, layer in convertible.items() if isinstance(layer, kinds[layers])]
-    names = list(layers)
-    for name in names:
-        if name not in convertible:
-            raise UnknownNameError("linear or convolutional layer", name, convertible)
-    return names
+    wanted = [layers] if isinstance(layers, str) else list(layers)
+    chosen: dict[str, None] = {}
+    for pattern in wanted:
+        names = [name for name in convertible if name == pattern or fnmatchcase(name, pattern)]
+        if not names:
+            known = (*kinds, *convertible) if isinstance(layers, str) else tuple(convertible)
+            raise UnknownNameError("linear or convolutional layer", pattern, known)
+        chosen |= dict.fromkeys(names)
+    return list(chosen)
+
+
+def _owners(module: nn.Module) -> dict[nn.Parameter, list[str]]:
+    """The modules that each parameter belongs to, by name."""
+    owners: dict[nn.Parameter, list[str]] = {}
+    for name, part in module.named_modules():
+        for parameter in part._parameters.values():
+            if parameter is not None:
+                owners.setdefault(parameter, []).append(name)
+    return owners
+
+
+def _why_not(part: nn.Module, owners: dict[nn.Parameter, list[str]]) -> str | None:
+    """Why a module cannot become mean-field, in words; None where it can."""
+    kind = type(part).__name__
+    if isinstance(part, nn.Linear | nn.Conv2d) and type(part) not in (nn.Linear, nn.Conv2d):
+        base = "Linear" if isinstance(part, nn.Linear) else "Conv2d"
+        return f"a {kind} is a subclass of {base} and may use its weight in a way of its own"
+    if isinstance(part, nn.MultiheadAttention):
+        return "a MultiheadAttention uses its weights outside of any layer"
+    if type(part) not in (nn.Linear, nn.Conv2d):
+        return f"a {kind} has no mean-field form"
+    if part._parameters.get("weight") is None:
+        return "its weight is computed from other parameters, by a hook or a parametrization"
+    sharing = {name for own in part._parameters.values() if own is not None for name in owners[own]}
+    if len(sharing) > 1:
+        return f"it shares a parameter with others ({', '.join(sorted(sharing))})"
+    return None
 
 
 def _converted(layer: nn.Module, prior: WeightPrior, local_convolutions: bool) -> nn.Module:
     if isinstance(layer, nn.Linear):
-        return MeanFieldLinear.like(layer, prior)
+        return MeanFieldLinear(layer, prior)
     assert isinstance(layer, nn.Conv2d)
     return MeanFieldConv2d(layer, prior, local_convolutions)

@@ -14,7 +14,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from totalcal.errors import DivergenceError, UnknownNameError
-from totalcal.parts.sampling import WeightKLs, stochastic_layers
+from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.training.batches import context_size
 from totalcal.training.history import StepReport
@@ -50,14 +50,8 @@ class Pass(nn.Module):
     def forward(
         self, inputs: Tensor, labels: Tensor, context: int, generator: torch.Generator | None = None
     ) -> tuple[LossTerms, Movement]:
-        kls: WeightKLs = {}
-        embedding = self.process.encode(inputs, generator, kls)
-        rows = embedding[:context].detach(), labels[:context]
-        if self.write == "before":
-            movement = self.process.absorb(*rows, self.write_generator)
-            return self.process.loss_terms(embedding, labels, context, generator, kls), movement
-        terms = self.process.loss_terms(embedding, labels, context, generator, kls)
-        return terms, self.process.absorb(*rows, self.write_generator)
+        write_first = self.write == "before"
+        return self.process.step(inputs, labels, context, generator, self.write_generator, write_first)
 
 
 class Descent:

@@ -1,7 +1,7 @@
 """Z from a context set by an encoder: the neural processes (section 6)."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
 from totalcal.errors import ContextError
@@ -76,7 +76,7 @@ class SetLatent(Latent):
             mean, scale = self.law(
                 self.encoder(context.inputs, context.labels).mean(-2)
             )  # [draws or 1, width]
-        latent = mean + scale * noise.normal((draws, self.width), embedding)
+        latent = mean + scale * noise.draws(draws, (self.width,), embedding)
         return latent.unsqueeze(-2).expand(-1, embedding.shape[-2], -1)
 
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
@@ -117,12 +117,14 @@ class TargetLatent(Latent):
             mean, scale = self._attended(targets, Batch(embedding[:context], labels[:context]))
         prior_mean, prior_scale = self._prior(targets)
         kl = gaussian.kl(mean, scale.square(), prior_mean, prior_scale.square()).mean()
+        if not context and distributed.is_available() and distributed.is_initialized():
+            kl = kl + 0 * sum(weight.sum() for weight in self.parameters())  # ranks wait for all gradients
         return mean + scale * noise.normal(tuple(mean.shape), mean), kl
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
         mean, scale = self._prior(embedding) if context is None else self._attended(embedding, context)
         rows = 1 if noise.sharing is Sharing.SHARED else embedding.shape[-2]
-        return mean + scale * noise.normal((draws, rows, self.width), embedding)
+        return mean + scale * noise.draws(draws, (rows, self.width), embedding)
 
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
         return Movement(embedding.new_zeros(0))

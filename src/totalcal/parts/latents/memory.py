@@ -10,6 +10,7 @@ from totalcal.functional.attention import multi_head_weights, read
 from totalcal.functional.cell_starts import CellStart, squared_noise
 from totalcal.functional.update_rules import UpdateRule, tanh_blend, written_content
 from totalcal.parts.latents.base import Latent
+from totalcal.parts.precision import FullPrecision
 from totalcal.parts.sampling import Noise
 from totalcal.types import Batch, ContextUse, Movement
 
@@ -35,7 +36,7 @@ class IdentityKeys(nn.Module):
         return cells.unsqueeze(-3)
 
 
-class ExternalMemory(Latent):
+class ExternalMemory(Latent, FullPrecision):
     """R cells m_r ∈ R^K. The cells are a buffer: in the checkpoint, in the export, on the right device.
 
     The write has a generator of its own, counted in a buffer, so that the ranks of a data-parallel run draw
@@ -72,16 +73,16 @@ class ExternalMemory(Latent):
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         """q(Z) is p_M(Z) itself, so that the latent KL is 0; one draw serves the batch."""
-        cells = self.drawn_cells(1, noise)[0]
+        cells = self.drawn_cells(1, noise)[0].to(self.spoken)
         return read(self.attention_weights(embedding, cells), cells), embedding.new_zeros(())
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
-        cells = self.drawn_cells(draws, noise)
+        cells = self.drawn_cells(draws, noise).to(self.spoken)
         return read(self.attention_weights(embedding, cells), cells)
 
     def drawn_cells(self, draws: int, noise: Noise) -> Tensor:
         """z_r ~ N(m_r, κ²I), draws × cells × width."""
-        epsilon = noise.normal((draws, *self.cells.shape), self.cells)
+        epsilon = noise.draws(draws, tuple(self.cells.shape), self.cells)
         return self.cells + math.sqrt(self.cell_variance) * epsilon
 
     def attention_weights(self, embedding: Tensor, cells: Tensor) -> Tensor:
@@ -91,9 +92,9 @@ class ExternalMemory(Latent):
     @torch.no_grad()
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
         """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum."""
-        cells = self.drawn_cells(self.write_draws, self._write_noise(noise))
+        cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.spoken)
         weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
-        written = _summed_over_ranks(written_content(weights, embedding, labels))
+        written = _summed_over_ranks(written_content(weights, embedding, labels).to(self.cells.dtype))
         updated = self.update_rule(self.cells, written, self.retention)
         movement = Movement((updated - self.cells).norm(dim=-1))
         self.cells.copy_(updated)
