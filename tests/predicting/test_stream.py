@@ -9,12 +9,13 @@ import torch
 from numpy.testing import assert_allclose
 from PIL import Image
 
-from totalcal import etp
-from totalcal.backbones import small_convnet
+from totalcal import Gate, etp, remember
+from totalcal.backbones import mlp, small_convnet
 from totalcal.errors import GateError, InputError
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import load, save
 from totalcal.predicting.stream import predict_file
+from totalcal.rejection import Coverage
 
 
 def test_a_table_gets_the_predictions_of_the_estimator(model_file, table, estimator, iris, tmp_path, lines):
@@ -193,3 +194,18 @@ def test_bad_rows_of_before_a_stop_are_counted_too(model_file, table, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         predict_file(model_file, table, tmp_path / "out.csv", chunk_size=20, on_rows=stop)
     assert predict_file(model_file, table, tmp_path / "out.csv", chunk_size=20).bad_rows == 2
+
+
+def test_a_model_that_remembers_its_domain_says_how_unfamiliar_each_row_is(tmp_path, lines):
+    torch.manual_seed(0)
+    rows, labels = torch.randn(400, 4), torch.randint(3, (400,))
+    model = etp(mlp(4, 3), 3).eval()
+    remember(model, (rows[:200], labels[:200]), (rows[200:300], labels[200:300]))
+    gate = Gate.fit(model, rows[300:], labels[300:], rule=Coverage(0.9), bars="unfamiliarity", draws=3)
+    save(model, tmp_path / "it.totalcal", gate=gate)
+    usual = rows[300:][model.predict_shared(rows[300:]).unfamiliarity.argsort()[50]]
+    np.savez(tmp_path / "rows.npz", torch.stack([usual, usual + 50]).numpy())
+    predict_file(tmp_path / "it.totalcal", tmp_path / "rows.npz", tmp_path / "out.csv")
+    near, far = lines(tmp_path / "out.csv")
+    assert float(far["unfamiliarity"]) > float(near["unfamiliarity"])
+    assert (near["decision"], far["decision"]) == ("accept", "too uncertain")

@@ -131,7 +131,7 @@ def forgetful(prediction):
     return replace(prediction, sampling=None)
 
 
-@pytest.mark.parametrize(("name", "score"), [("etp", "reducible"), ("np", "mutual_information")])
+@pytest.mark.parametrize(("name", "score"), [("etp", "reducible"), ("neural_process", "mutual_information")])
 def test_draws_of_each_call_would_break_the_promise_and_are_refused(name, score):
     """The simulation has the power to see what `predict` does: rows share draws, other calls have others."""
     people, model = population(200), build(name, **({"layers": "none"} if name == "etp" else {}))

@@ -17,11 +17,12 @@ import numpy as np
 
 from totalcal.errors import GateError, InputError
 from totalcal.files.saved import SavedModel, load
+from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import picture_files
 from totalcal.predicting.inputs import Chunk, rows_of
 from totalcal.rejection import sampling_of
 from totalcal.types import Predictive
-from totalcal.uncertainties import UNCERTAINTIES, uncertainty
+from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
 from totalcal.whole_files import write_whole
 
 
@@ -67,7 +68,10 @@ def predict_file(
     _check_draws(saved, draws)
     rows = rows_of(inputs, saved.preprocessing)
     classes = saved.classes or tuple(range(saved.model.num_classes))
-    header = ["row", "class", *(f"p({name})" for name in classes), *UNCERTAINTIES, "decision", "reason"]
+    scores = (
+        (*UNCERTAINTIES, UNFAMILIARITY) if isinstance(saved.model.domain, DomainMemory) else UNCERTAINTIES
+    )
+    header = ["row", "class", *(f"p({name})" for name in classes), *scores, "decision", "reason"]
     fingerprint = f"{_digest(model)} {_state(inputs)} {draws} {chunk_size}"
     with ResumableOutput(output, fingerprint, header) as file:
         before = file.rows
@@ -76,7 +80,7 @@ def predict_file(
             if strict and chunk.complaints:
                 name, reason = chunk.complaints[0]
                 raise InputError(f"{name} {reason}. Mend or remove it, or predict without --strict.")
-            file.append(_lines(saved, classes, chunk, draws), chunk.complaints, chunk.rows)
+            file.append(_lines(saved, classes, scores, chunk, draws), chunk.complaints, chunk.rows)
             on_rows(chunk.rows)
     return Summary(file.rows, file.rows - before, file.bad_rows, output)
 
@@ -99,13 +103,17 @@ def _check_draws(saved: SavedModel, draws: int | None) -> None:
 
 
 def _lines(
-    saved: SavedModel, classes: tuple[object, ...], chunk: Chunk, draws: int | None
+    saved: SavedModel,
+    classes: tuple[object, ...],
+    scores: Iterable[str],
+    chunk: Chunk,
+    draws: int | None,
 ) -> list[list[object]]:
     if not chunk.names:
         return []
     prediction = saved.predict(np.stack(chunk.values), draws)
     probabilities = prediction.probabilities.numpy()
-    columns = [uncertainty(prediction, name) for name in UNCERTAINTIES]
+    columns = [uncertainty(prediction, name) for name in scores]
     verdicts, reasons = _decisions(saved, prediction)
     return [
         [
