@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -148,6 +149,43 @@ def test_a_weight_of_zero_is_a_row_left_out(iris):
     one = ETPClassifier(**QUICK).fit(table, labels, sample_weight=weights)
     other = ETPClassifier(**QUICK).fit(table[:140], labels[:140])
     assert_array_equal(one.predict_proba(table), other.predict_proba(table))
+
+
+def test_a_weight_per_class_is_that_weight_for_its_rows(iris):
+    table, labels = iris
+    by_class = ETPClassifier(**QUICK, class_weight={0: 1, 1: 5, 2: 1}).fit(table, labels)
+    by_row = ETPClassifier(**QUICK).fit(table, labels, sample_weight=np.where(labels == 1, 5.0, 1.0))
+    assert_array_equal(by_class.predict_proba(table), by_row.predict_proba(table))
+
+
+def test_balanced_classes_without_information_are_equally_probable():
+    generator = np.random.default_rng(0)
+    table, labels = generator.normal(size=(400, 5)), (generator.random(400) < 0.1).astype(int)
+    model = SoftmaxClassifier(max_epochs=30, class_weight="balanced", random_state=0)
+    assert_allclose(model.fit(table, labels).predict_proba(table).mean(0), [0.5, 0.5], atol=0.08)
+    with pytest.raises(ValueError, match="balanced"):
+        model.partial_fit(table, labels)
+
+
+def test_verbose_tells_of_every_epoch(iris, capfd):
+    SoftmaxClassifier(max_epochs=2, verbose=True, random_state=0).fit(*iris)
+    told = capfd.readouterr().err
+    assert all(words in told for words in ("epoch 1/2", "epoch 2/2", "validation_nll"))
+
+
+def test_sparse_tables_and_senseless_batches_are_refused_in_words(iris):
+    with pytest.raises(TypeError, match="dense data is required"):
+        SoftmaxClassifier().fit(csr_matrix(iris[0]), iris[1])
+    with pytest.raises(ValueError, match="batch_size must be"):
+        SoftmaxClassifier(batch_size=0).fit(*iris)
+
+
+def test_a_large_table_takes_larger_batches_at_a_higher_rate():
+    generator = np.random.default_rng(0)
+    table, labels = generator.normal(size=(20_000, 2)), generator.integers(2, size=20_000)
+    learner = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)._learner
+    assert learner.batch_size == 128
+    assert learner.history.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
 
 
 def test_training_stops_when_the_held_out_rows_stop_improving():

@@ -5,7 +5,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal.errors import InputError
-from totalcal.training.batches import share_of_rank
+from totalcal.training.batches import epoch_batches, share_of_rank
+from totalcal.training.options import ADAM, PAPER_CONTEXTS, Settings
 from totalcal.training.sources import Source, as_source
 from totalcal.types import Batch
 
@@ -54,3 +55,12 @@ def test_the_shares_of_the_ranks_begin_with_the_beginning_of_the_batch() -> None
     shares = [share_of_rank(Batch(*ROWS), rank, 3).labels for rank in range(3)]
     assert sorted(torch.cat([share[:2] for share in shares]).tolist()) == list(range(6))
     assert [len(share) for share in shares] == [3, 3, 3]
+
+
+def test_a_short_last_batch_keeps_rows_for_the_loss_on_every_rank() -> None:
+    """45 rows in batches of 40: of the last five each of two ranks has two, and not both are the context."""
+    settings = Settings(1, 40, 0, ADAM, PAPER_CONTEXTS, None, "32-true")
+    source = as_source((torch.zeros(45, 1), torch.zeros(45, dtype=torch.long)))
+    for epoch in range(10):
+        batches = epoch_batches(source, settings, epoch, 0, torch.device("cpu"), 0, 2)
+        assert all(context < len(batch.labels) for batch, context in batches)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from totalcal.backbones import mlp
-from totalcal.errors import MissingExtraError
+from totalcal.errors import InputError, MissingExtraError
 from totalcal.estimator.learning import (
     Checked,
     Learner,
     Rows,
+    batch_size_for,
     check_classes,
     checked,
     class_numbers,
+    learning_rate_for,
     split,
 )
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import save
 from totalcal.models import model_named
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
+from totalcal.training.callbacks import Callback, ProgressBar
 from totalcal.types import Batch, ContextUse, Predictive
 
 _ROWS_AT_ONCE = 4096
@@ -36,11 +39,37 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share; take one of its subclasses.
 
     Inputs are standardised inside. Everything is in float64: in float32 the last digits of a row's prediction
-    depend on the rows beside it. With `patience` a share `validation_fraction` of the rows is held out, and
-    training stops when their NLL has not fallen for so many epochs. `draws` of weights and memory make a
-    prediction; they are the same for every row, so that a row's prediction does not depend on the others.
+    depend on the rows beside it.
 
-    Attributes: `classes_`, `model_` (the process), `preprocessing_`, `context_`, `n_iter_`.
+    Args:
+        hidden: The widths of the net's hidden layers.
+        model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
+        learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size.
+        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more in larger tables.
+        max_epochs: How often a row is seen, at most.
+        patience: Stop when the NLL of the held-out rows has not fallen for so many epochs, with the best
+            epoch's model; None trains for all of `max_epochs` on all rows.
+        validation_fraction: The share of rows that `patience` holds out.
+        class_weight: A weight for each class, or "balanced" for equal shares; multiplies `sample_weight`.
+        draws: How many draws of weights and memory make a prediction. They are the same for every row, so
+            that a row's prediction does not depend on the others.
+        verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
+        random_state: A seed or a generator of NumPy.
+
+    Attributes:
+        classes_: The labels, sorted.
+        model_: The fitted process.
+        preprocessing_: The standardisation of the columns.
+        context_: The rows that a model which cannot predict without a context carries along, or None.
+        n_iter_: How many epochs were trained.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from totalcal import ETPClassifier
+        >>> table, labels = load_iris(return_X_y=True)
+        >>> model = ETPClassifier(max_epochs=3, random_state=0).fit(table, labels)
+        >>> model.predict_proba(table[:2]).shape
+        (2, 3)
     """
 
     _model_name: ClassVar[str]
@@ -51,11 +80,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         model_arguments: Mapping[str, Any] | None = None,
         learning_rate: float = 3e-3,
-        batch_size: int = 64,
+        batch_size: int | Literal["auto"] = "auto",
         max_epochs: int = 200,
         patience: int | None = 20,
         validation_fraction: float = 0.15,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         draws: int = 10,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.hidden = hidden
@@ -65,11 +96,27 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_epochs = max_epochs
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
         self.draws = draws
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Learn from a table and its labels; rows of weight 0 are left out."""
+        """Learn from a table and its labels.
+
+        Args:
+            X: Rows × columns of finite numbers, an array or a data frame; not sparse.
+            y: A label for each row: numbers or words.
+            sample_weight: How often a row is drawn, relative to the others; rows of weight 0 are left out.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: If the table or the weights cannot be used.
+            LabelError: If there are fewer than two classes.
+            DivergenceError: If the loss or a weight ceases to be finite.
+        """
         table, labels, weights = self._checked(X, y, sample_weight)
         self._prepare(table, np.unique(labels))
         rows = Rows(self._encoded(table, labels), weights)
@@ -82,6 +129,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_epochs=self.max_epochs,
             patience=self.patience,
             generator=self._generator(),
+            callbacks=self._callbacks(),
         )
         self.n_iter_ = self._learner.epochs
         return self
@@ -89,8 +137,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """Go on learning from more rows: one epoch of gradient steps and writes to the memory.
 
-        The first call needs all `classes`, and takes the standardisation from its rows.
+        The first call needs all `classes`, and takes the standardisation and the batch size from its rows.
         """
+        if self.class_weight == "balanced":
+            raise InputError(
+                'class_weight="balanced" needs to see all rows, and partial_fit sees some. '
+                "Give a weight per class."
+            )
         first = not hasattr(self, "model_")
         table, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
@@ -144,7 +197,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Checked:  # noqa: N803
         table, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
-        return checked(table, labels, sample_weight)
+        return checked(table, labels, sample_weight, self.class_weight)
 
     def _prepare(self, table: npt.NDArray[np.float64], classes: npt.NDArray[Any]) -> None:
         """A fresh model for these classes, and the standardisation of this table."""
@@ -158,7 +211,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             make = model_named(self._model_name)
             model = make(backbone, len(classes), **(self.model_arguments or {}))
         self.model_ = model.double().eval()
-        self._learner = Learner(self.model_, self.learning_rate, self.batch_size)
+        batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
+        if self.batch_size == "auto":
+            rate = learning_rate_for(rate, batch_size)
+        self._learner = Learner(self.model_, rate, batch_size)
+
+    def _callbacks(self) -> list[Callback]:
+        return [ProgressBar()] if self.verbose else []
 
     def _choose_context(self, rows: Rows) -> None:
         """Rows that a model which cannot predict without a context carries along."""

@@ -1,23 +1,29 @@
 """Tables on their way into a model: rows are checked, weighted and split, then trained on in memory."""
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.model_selection import train_test_split
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from totalcal.errors import InputError, LabelError
 from totalcal.process import TuringProcess
+from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.history import EpochReport, History, Tally
-from totalcal.training.sources import Source, TensorSource, WeightedSource
+from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
 from totalcal.training.step import Descent, Pass
 from totalcal.training.stopping import EarlyStopping
 from totalcal.types import Batch
 
+SMALLEST_BATCH, LARGEST_BATCH, AUTO_STEPS = 64, 1024, 128
 _CONTEXT_ROWS = 50
 _VALIDATION_DRAWS = 5
 
@@ -55,12 +61,18 @@ class Rows(NamedTuple):
         return Batch(self.data.inputs[chosen], self.data.labels[chosen])
 
 
-def checked(table: npt.NDArray[np.float64], labels: npt.NDArray[Any], sample_weight: Any) -> Checked:
-    """Labels that are classes, and weights that are finite and not negative; rows of weight 0 are dropped."""
+def checked(
+    table: npt.NDArray[np.float64], labels: npt.NDArray[Any], sample_weight: Any, class_weight: Any = None
+) -> Checked:
+    """Labels that are classes, and weights that are finite and not negative; rows of weight 0 are dropped.
+
+    The weight of a row is its own times that of its class, as everywhere in scikit-learn.
+    """
     check_classification_targets(labels)
-    if sample_weight is None:
+    if sample_weight is None and class_weight is None:
         return Checked(table, labels, None)
     weights = _check_sample_weight(sample_weight, table, dtype=np.float64, ensure_non_negative=True)
+    weights = weights * compute_sample_weight(class_weight, labels)
     kept = weights > 0
     if not kept.any():
         raise InputError("all sample weights are 0, which leaves no row to learn from.")
@@ -94,6 +106,25 @@ def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
     return rows.at(first), rows.at(second)
 
 
+def batch_size_for(rows: int, batch_size: int | Literal["auto"]) -> int:
+    """What was asked for; "auto" grows with the table: 64 up to 16,000 rows, then about 128 steps per epoch.
+
+    >>> [batch_size_for(rows, "auto") for rows in (150, 20_000, 85_000, 10**7)]
+    [64, 128, 512, 1024]
+    """
+    if batch_size != "auto":
+        if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+            raise InputError(f'batch_size must be "auto" or a whole number ≥ 1, but is {batch_size!r}.')
+        return int(batch_size)
+    power = 2 ** int(np.log2(max(rows / AUTO_STEPS, 1)))
+    return int(np.clip(power, SMALLEST_BATCH, LARGEST_BATCH))
+
+
+def learning_rate_for(learning_rate: float, batch_size: int) -> float:
+    """The rate is for batches of 64; Adam's noise stays alike if it grows with the root of the batch."""
+    return learning_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH))
+
+
 class Learner:
     """A model and its optimiser; it can go on learning at any time."""
 
@@ -112,6 +143,7 @@ class Learner:
         generator: torch.Generator,
         validation: Rows | None = None,
         context: Batch | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Every row once: a write to the memory and a gradient step for each batch."""
         source, tally, epoch = rows.source, Tally(), self.epochs
@@ -119,11 +151,15 @@ class Learner:
         self.model.train()
         for report in descent.epoch(source, self.batch_size, epoch, generator):
             tally.add(report)
+            for callback in callbacks:
+                callback.stepped(report)
         self.model.eval()
         nll = None if validation is None else self.nll(validation, context)
         self.history.epochs.append(
             EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)
         )
+        for callback in callbacks:
+            callback.epoch_ended(self.history.epochs[-1])
 
     def run(
         self,
@@ -134,14 +170,20 @@ class Learner:
         max_epochs: int,
         patience: int | None,
         generator: torch.Generator,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Learn until the validation NLL has not fallen for `patience` epochs, and keep the best epoch."""
         stopping = EarlyStopping(patience or None)
-        for _ in range(max_epochs):
-            self.run_epoch(rows, generator, validation, context)
-            stopping.saw(self.history, self.model)
-            if stopping.is_over(self.history):
-                break
+        with ExitStack() as watched:
+            for callback in callbacks:
+                steps = steps_per_epoch(rows.source, self.batch_size)
+                callback.started(Plan(self.model, max_epochs, steps))
+                watched.callback(callback.ended)
+            for _ in range(max_epochs):
+                self.run_epoch(rows, generator, validation, context, callbacks)
+                stopping.saw(self.history, self.model)
+                if stopping.is_over(self.history):
+                    break
         stopping.restore_best(self.model)
 
     def nll(self, rows: Rows, context: Batch | None) -> float:
