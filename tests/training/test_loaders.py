@@ -27,7 +27,7 @@ from totalcal.errors import CheckpointError, InputError
 from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.history import StepReport
-from totalcal.training.sources import as_source
+from totalcal.training.sources import as_source, labelled
 
 Pair = tuple[Tensor, Tensor]
 Make = Callable[..., TuringProcess]
@@ -200,7 +200,7 @@ def test_a_plan_counts_the_loaders_own_batches(quadrants: Pair, make_etp: Make) 
 
 def test_rows_without_labels_are_refused_in_words(quadrants: Pair, make_etp: Make) -> None:
     bare = DataLoader(TensorDataset(quadrants[0]), 8)
-    with pytest.raises(InputError, match="pair of inputs and labels, but 1 of them"):
+    with pytest.raises(InputError, match=r"pair of inputs and labels.*inputs came alone"):
         fit(make_etp(), bare, epochs=1)
     with pytest.raises(InputError, match="pair of inputs and labels"):
         fit(make_etp(), quadrants, epochs=1, validation=bare)
@@ -214,3 +214,12 @@ class Stream(IterableDataset[tuple[Tensor, Tensor]]):
 def test_a_stream_must_say_how_long_it_is(make_etp: Make) -> None:
     with pytest.raises(InputError, match="__len__"):
         fit(make_etp(), DataLoader(Stream(), 2), epochs=1)
+
+
+def test_a_batch_that_is_a_mapping_names_its_labels(quadrants: Pair) -> None:
+    inputs, labels = quadrants
+    rows = [{"points": point, "labels": label} for point, label in zip(inputs, labels, strict=True)]
+    source = as_source(DataLoader(rows, 96))  # type: ignore[arg-type]
+    batch = labelled(next(iter(source.batches(96))))
+    assert torch.equal(batch.labels, labels)
+    assert torch.equal(batch.inputs["points"], inputs)  # type: ignore[call-overload]

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import count
+from typing import Any
 
 import numpy
 import torch
 
+from totalcal.inputs import moved, taken
 from totalcal.training.options import PAPER_CONTEXTS, Contexts, Settings
 from totalcal.training.sources import Source, labelled
 from totalcal.types import Batch
@@ -124,11 +126,11 @@ def share_of_rank(batch: Batch, rank: int, ranks: int) -> Batch:
     tensor([1, 3])
     """
     rows = len(batch.labels) - len(batch.labels) % ranks
-    return Batch(batch.inputs[rank:rows:ranks], batch.labels[rank:rows:ranks])
+    share = slice(rank, rows, ranks)
+    inputs: Any = taken(batch.inputs, share)
+    return Batch(inputs, batch.labels[share])
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
-    """On the device; images in channels_last, which halves the time of a convolution on a CPU."""
-    layout = torch.channels_last if batch.inputs.dim() == 4 else torch.preserve_format
-    inputs = batch.inputs.to(device, memory_format=layout, non_blocking=True)
+    inputs: Any = moved(batch.inputs, device)
     return Batch(inputs, batch.labels.to(device, non_blocking=True))

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from totalcal.errors import InputError
+from totalcal.inputs import labelled as split_labels
+from totalcal.inputs import tensors
 from totalcal.types import Batch
 
 
@@ -122,13 +124,13 @@ def as_source(data: Data) -> Source:
 
 def labelled(drawn: Any) -> Batch:
     """What a source gave for a batch, as inputs and labels."""
-    if isinstance(drawn, tuple | list) and len(drawn) == 2:
-        return Batch(*drawn)
-    came = f"{len(drawn)} of them" if isinstance(drawn, tuple | list) else f"a {type(drawn).__name__}"
-    raise InputError(
-        f"a batch must be a pair of inputs and labels, but {came} came. "
-        "Training and validation need labels: give TensorDataset(inputs, labels), or a collate_fn of pairs."
-    )
+    found: Any = split_labels(drawn)
+    if found.labels is None:
+        raise InputError(
+            "a batch must be a pair of inputs and labels, or a mapping with `labels`, but inputs came alone. "
+            "Training and validation need labels: give TensorDataset(inputs, labels), or a collate_fn."
+        )
+    return Batch(found.inputs, found.labels)
 
 
 def rows_per_epoch(loader: DataLoader[Any]) -> int:
@@ -173,7 +175,7 @@ def all_rows(source: Source, batch_size: int) -> int:
 
 
 def _checksum(batch: Batch, before: int) -> int:
-    for tensor in batch:
+    for tensor in (*tensors(batch.inputs), batch.labels):
         values = tensor.detach().cpu().contiguous()
         before = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, before)
     return before
