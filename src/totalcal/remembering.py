@@ -14,7 +14,7 @@ from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise, Sharing
 from totalcal.parts.taps import Tap, found_taps, tap
 from totalcal.process import TuringProcess
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.external import eval_mode
 from totalcal.training.callbacks import is_wanted
 from totalcal.training.sources import Data, Source, as_source
 

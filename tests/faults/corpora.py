@@ -291,7 +291,7 @@ def outputs(folder: Path) -> Path:
 
 
 def read_saved_outputs(path: Path) -> Any:
-    from totalcal.scores.files import evaluate_files
+    from totalcal.scores.evaluate import evaluate_files
 
     return evaluate_files(path)
 

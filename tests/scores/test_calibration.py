@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from totalcal import scores
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.scores.reliability import bin_outcomes
+from totalcal.scores.calibration import bin_outcomes
 
 
 def brute_force_ece(confidence, correct, bins):

@@ -204,8 +204,8 @@ HOLDERS = {
     "MCDropout": lambda net: MCDropout(net, "logits"),
     "from_module": lambda net: scores.from_module(net, "logits"),
     "one's own": OwnPredictor,
-    "a function": lambda net: scores.ForeignPredictor(lambda inputs: net(inputs), "logits"),
-    "a bound call": lambda net: scores.ForeignPredictor(net.forward, "logits"),
+    "a function": lambda net: scores.ExternalPredictor(lambda inputs: net(inputs), "logits"),
+    "a bound call": lambda net: scores.ExternalPredictor(net.forward, "logits"),
 }
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.scores.files import evaluate_files, read_outputs
+from totalcal.scores.evaluate import evaluate_files, read_outputs
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_what_cannot_be_judged_is_refused(saved, tmp_path):
         evaluate_files(saved("bare", logits=np.zeros((1, 2))))
     with pytest.raises(InputError, match="save both alike"):
         evaluate_files(logits, [saved("other", probabilities=np.full((1, 2), 0.5))])
-    with pytest.raises(InputError, match="two foreign sets"):
+    with pytest.raises(InputError, match="two OOD sets"):
         evaluate_files(logits, [logits, logits])
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
 from totalcal.rejection import predict_like
-from totalcal.scores.foreign import from_module
+from totalcal.scores.external import from_module
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
 
 

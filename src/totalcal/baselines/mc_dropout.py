@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
-from totalcal.scores.foreign import OutputKind, as_predictive
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.external import OutputKind, as_predictive, eval_mode
 from totalcal.types import Predictive
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)

@@ -9,11 +9,10 @@ from torch import Tensor
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
 from totalcal.rejection import predict_like
+from totalcal.scores.arrays import check_labels
 from totalcal.scores.blocks import Rows, blocks
-from totalcal.scores.checks import check_labels
 from totalcal.scores.evaluate import log_likelihoods
-from totalcal.scores.foreign import from_module
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.external import eval_mode, from_module
 from totalcal.types import PointMass, Predictive, Predictor, Sampling
 
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0

@@ -26,7 +26,7 @@ from totalcal.records.folders import RunFolder
 from totalcal.records.lines import read_lines
 from totalcal.records.store import append
 from totalcal.scores.evaluate import log_likelihoods
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import RunningScores
 from totalcal.types import Batch, Predictor
 

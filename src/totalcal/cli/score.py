@@ -30,7 +30,7 @@ def score(
 
     Out-of-distribution is the positive class.
     """
-    from totalcal.scores.files import evaluate_files
+    from totalcal.scores.evaluate import evaluate_files
 
     verdict = evaluate_files(predictions, ood, bins=bins, uncertainty=uncertainty)
     typer.echo(verdict.to_json() if as_json else str(verdict))

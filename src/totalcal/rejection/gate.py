@@ -24,10 +24,9 @@ from totalcal.rejection.predictions import (
     steady_sampling,
 )
 from totalcal.rejection.rules import FalseRejection, Flags, Rule, is_accepted
-from totalcal.scores.arrays import Floats, Values, plain
+from totalcal.scores.arrays import Floats, Values, check_predictions, plain
 from totalcal.scores.blocks import Rows
-from totalcal.scores.checks import check_predictions
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.external import eval_mode
 from totalcal.types import Predictive, Sampling
 from totalcal.uncertainties import uncertainty
 

@@ -15,8 +15,7 @@ import numpy as np
 from totalcal.errors import GateError, UnknownNameError
 from totalcal.rejection.predictions import in_words, sampling_of, steady_sampling
 from totalcal.rejection.rules import Flags, conformal_quantile, is_accepted
-from totalcal.scores.arrays import Floats, Values, plain
-from totalcal.scores.checks import check_predictions
+from totalcal.scores.arrays import Floats, Values, check_predictions, plain
 from totalcal.types import DETERMINISTIC, Predictive, Sampling
 
 Method = Literal["aps", "split"]

@@ -5,24 +5,26 @@ In float64 whatever comes in, exact under ties, the same for any order and batch
 
 from totalcal.scores.calibration import (
     CalibrationError,
+    Reliability,
     classwise_ece,
     confidence_gap,
     debiased_calibration_error,
     ece,
+    reliability,
+    smooth_ece,
 )
 from totalcal.scores.evaluate import evaluate, evaluate_outputs
-from totalcal.scores.fit import brier, error, nll
-from totalcal.scores.foreign import (
-    ForeignPredictor,
+from totalcal.scores.external import (
+    ExternalPredictor,
     OutputKind,
     as_predictive,
     from_arrays,
     from_module,
     from_sklearn,
 )
+from totalcal.scores.fit import brier, error, nll
 from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
 from totalcal.scores.ranking import Ranking, aupr_in, aupr_out, auroc, fpr_at_tpr, rank
-from totalcal.scores.reliability import Reliability, reliability
 from totalcal.scores.selective import (
     OperatingPoint,
     augrc,
@@ -32,7 +34,6 @@ from totalcal.scores.selective import (
     operating_points,
     risk_at_coverage,
 )
-from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.streaming import RunningScores
 from totalcal.scores.verdict import OutOfDomain, Verdict
 from totalcal.uncertainties import UNCERTAINTIES
@@ -40,7 +41,7 @@ from totalcal.uncertainties import UNCERTAINTIES
 __all__ = [
     "UNCERTAINTIES",
     "CalibrationError",
-    "ForeignPredictor",
+    "ExternalPredictor",
     "OperatingPoint",
     "OutOfDomain",
     "OutputKind",

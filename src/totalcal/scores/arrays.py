@@ -1,4 +1,7 @@
-"""What the scores accept: NumPy arrays, tensors, lists; what they work on: float64 and int64 arrays."""
+"""What the scores accept and what they work on: checked float64 and int64 arrays.
+
+Bad input gets a clear error, never a number.
+"""
 
 from typing import Any
 
@@ -6,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, LabelError, ShapeError
 
 Values = npt.ArrayLike | torch.Tensor
 Floats = npt.NDArray[np.float64]
@@ -50,3 +53,82 @@ def floats(values: Values, what: str = "the scores") -> Floats:
             f"{what} hold {int(np.isnan(array).sum())} NaN of {array.size} values; find their source first."
         )
     return array
+
+
+TOLERANCE = 1e-3  # of a row's sum: rounding passes, a forgotten class does not
+
+
+def check_probabilities(probabilities: Values, what: str = "the probabilities") -> Floats:
+    """n × K probabilities as float64, or an error that says what they are instead."""
+    array = floats(probabilities, what)
+    if array.ndim != 2:
+        raise ShapeError(
+            f"{what} must be examples × classes, but their shape is {array.shape}. "
+            "Two classes are two columns: stack 1 − p and p."
+        )
+    if array.shape[1] < 2:
+        raise ShapeError(
+            f"{what} have {array.shape[1]} class; two classes are two columns: stack 1 − p and p."
+        )
+    tolerance = max(TOLERANCE, precision(probabilities))
+    outside = (array < 0) | (array > 1 + tolerance)
+    if outside.any():
+        raise InputError(
+            f"{what} hold {array[outside][0]:.4g}, which is outside of [0, 1]. "
+            "If these are logits, take their softmax first, or state them as logits."
+        )
+    sums = array.sum(axis=1)
+    wrong = np.abs(sums - 1) > tolerance
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(f"{what} must sum to 1 in each row, but row {row} sums to {sums[row]:.6g}.")
+    return array
+
+
+def check_labels(labels: Values, examples: int, classes: int) -> Integers:
+    """n integer labels in 0 … K − 1, or an error that names the first wrong one."""
+    array = plain(labels)
+    if array.ndim != 1:
+        raise ShapeError(f"labels must be one integer for each example, but their shape is {array.shape}.")
+    if len(array) != examples:
+        raise ShapeError(f"there are {examples} predictions, but {len(array)} labels.")
+    if array.dtype.kind not in "iub":
+        raise LabelError(f"labels must be integers, but their dtype is {array.dtype}.")
+    outside = (array < 0) | (array >= classes)
+    if outside.any():
+        raise LabelError(
+            f"the predictions have {classes} classes, so labels must be in 0 … {classes - 1}, "
+            f"but one of them is {array[outside][0]}."
+        )
+    return array.astype(np.int64)
+
+
+def check_predictions(probabilities: Values, labels: Values) -> tuple[Floats, Integers]:
+    """Probabilities and labels that fit together."""
+    array = check_probabilities(probabilities)
+    return array, check_labels(labels, *array.shape)
+
+
+def check_pair(first: Values, second: Values, what: tuple[str, str]) -> tuple[Floats, Floats]:
+    """Two vectors of one length."""
+    left, right = (check_vector(values, name) for values, name in zip((first, second), what, strict=True))
+    if len(left) != len(right):
+        raise ShapeError(
+            f"{what[0]} and {what[1]} must go together, but there are {len(left)} and {len(right)}."
+        )
+    return left, right
+
+
+def check_vector(values: Values, what: str) -> Floats:
+    """One number for each example."""
+    array = floats(values, what)
+    if array.ndim != 1:
+        raise ShapeError(f"{what} must be one number for each example, but their shape is {array.shape}.")
+    return array
+
+
+def check_count(number: int, what: str) -> int:
+    """A count of at least 1."""
+    if number < 1:
+        raise InputError(f"{what} must be at least 1, but {number} came.")
+    return number

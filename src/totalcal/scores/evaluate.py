@@ -1,25 +1,29 @@
-"""One call judges a predictor by its own predictive distribution: on a test set and on OOD sets."""
+"""One call judges a predictor by its own predictive distribution: on a test set and on OOD sets.
+
+Or what it left: outputs in arrays, or in .npz files of `labels` and one array whose name states its kind.
+"""
 
 import inspect
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, device
+from totalcal.reading import npz_names, read_npz
 from totalcal.scores import calibration, fit, selective
-from totalcal.scores.arrays import Floats, Values, plain
+from totalcal.scores.arrays import Floats, Values, check_count, check_labels, check_predictions, plain
 from totalcal.scores.blocks import Rows, blocks
-from totalcal.scores.checks import check_count, check_labels, check_predictions
-from totalcal.scores.foreign import OutputKind, from_arrays, swap_draws
-from totalcal.scores.modes import eval_mode
+from totalcal.scores.calibration import reliability, smooth_ece
+from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
 from totalcal.scores.ranking import rank
-from totalcal.scores.reliability import reliability
-from totalcal.scores.smooth import smooth_ece
 from totalcal.scores.verdict import Observations, Observed, OutOfDomain, Verdict
 from totalcal.types import Predictive, Predictor
 from totalcal.uncertainties import uncertainties_of
@@ -235,6 +239,51 @@ def _rank(inside: Observed, outside: Observed) -> OutOfDomain:
 
 
 _WRAP = (
-    "Wrap it: from_module(module, kind), from_sklearn(classifier) or ForeignPredictor(function, kind) "
+    "Wrap it: from_module(module, kind), from_sklearn(classifier) or ExternalPredictor(function, kind) "
     "of totalcal.scores."
 )
+
+
+KINDS: tuple[OutputKind, ...] = get_args(OutputKind)
+
+
+class SavedOutputs(NamedTuple):
+    """The content of a file: outputs n × K or draws × n × K, what they are, and labels if there are any."""
+
+    outputs: npt.NDArray[Any]
+    kind: OutputKind
+    labels: npt.NDArray[Any] | None
+
+
+def evaluate_files(
+    predictions: str | os.PathLike[str],
+    ood: Sequence[str | os.PathLike[str]] = (),
+    *,
+    bins: int = 15,
+    uncertainty: str = "entropy",
+) -> Verdict:
+    """Judge a file of predictions, with files of predictions on OOD inputs, named by their stems."""
+    test = read_outputs(predictions)
+    if test.labels is None:
+        raise InputError(f"{predictions} holds no `labels`; a test set needs them.")
+    panel = {}
+    for path in ood:
+        others = read_outputs(path)
+        if others.kind != test.kind:
+            raise InputError(
+                f"{path} holds {others.kind}, but {predictions} holds {test.kind}: save both alike."
+            )
+        if (name := Path(path).stem) in panel:
+            raise InputError(f"two OOD sets are called {name!r}; give their files different names.")
+        panel[name] = others.outputs
+    return evaluate_outputs(test.outputs, test.labels, test.kind, panel, bins=bins, uncertainty=uncertainty)
+
+
+def read_outputs(path: str | os.PathLike[str]) -> SavedOutputs:
+    """Read an .npz; it must hold exactly one of the kinds of output."""
+    arrays = read_npz(path, (*KINDS, "labels"))
+    kinds: list[OutputKind] = [kind for kind in KINDS if kind in arrays]
+    if len(kinds) != 1:
+        found = ", ".join(npz_names(path)) or "nothing"
+        raise InputError(f"{path} must hold exactly one of {', '.join(KINDS)}, but it holds {found}.")
+    return SavedOutputs(arrays[kinds[0]], kinds[0], arrays.get("labels"))

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from totalcal.scores.arrays import Floats, Integers, Values
-from totalcal.scores.checks import check_predictions
+from totalcal.scores.arrays import Floats, Integers, Values, check_predictions
 
 
 def error(probabilities: Values, labels: Values) -> float:

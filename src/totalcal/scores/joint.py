@@ -11,8 +11,16 @@ import numpy as np
 import torch
 
 from totalcal.errors import InputError, ShapeError
-from totalcal.scores.arrays import Floats, Integers, Values, floats, plain
-from totalcal.scores.checks import check_count, check_labels, check_probabilities
+from totalcal.scores.arrays import (
+    Floats,
+    Integers,
+    Values,
+    check_count,
+    check_labels,
+    check_probabilities,
+    floats,
+    plain,
+)
 
 LogJoint = Callable[[torch.Tensor, torch.Tensor], torch.Tensor | float]
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.scores.arrays import Integers, Values
-from totalcal.scores.checks import check_vector
+from totalcal.scores.arrays import Integers, Values, check_vector
 
 
 class Ranking(NamedTuple):

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.scores.arrays import Floats, Integers, Values
-from totalcal.scores.checks import check_pair
+from totalcal.scores.arrays import Floats, Integers, Values, check_pair
 
 
 class OperatingPoint(NamedTuple):

@@ -5,11 +5,9 @@ from typing import Self
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.scores.arrays import Values, floats
-from totalcal.scores.calibration import CalibrationError, from_curve
-from totalcal.scores.checks import check_count, check_predictions
+from totalcal.scores.arrays import Values, check_count, check_predictions, floats
+from totalcal.scores.calibration import CalibrationError, Reliability, bin_edges, bin_places, from_curve
 from totalcal.scores.fit import negative_log_likelihoods, squared_distances
-from totalcal.scores.reliability import Reliability, bin_edges, bin_places
 
 
 class RunningScores:

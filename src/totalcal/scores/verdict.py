@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from totalcal.scores.arrays import Floats, Integers
-from totalcal.scores.calibration import CalibrationError
+from totalcal.scores.calibration import CalibrationError, Reliability
 from totalcal.scores.ranking import Ranking
-from totalcal.scores.reliability import Reliability
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.scores import ForeignPredictor, as_predictive, from_arrays, from_module, from_sklearn
+from totalcal.scores import ExternalPredictor, as_predictive, from_arrays, from_module, from_sklearn
 
 LOGITS = np.array([[0.3, -1.0, 2.0], [5.0, 0.0, -5.0]])
 KINDS = {
@@ -99,4 +99,4 @@ def test_outputs_that_are_not_what_is_stated_are_refused(outputs, kind, error, w
 
 def test_the_kind_is_checked_when_it_is_stated():
     with pytest.raises(UnknownNameError, match="Did you mean 'logits'"):
-        ForeignPredictor(lambda inputs: inputs, "logit")
+        ExternalPredictor(lambda inputs: inputs, "logit")

@@ -1,0 +1,238 @@
+"""Predictors that are not ours, judged by the same scores. What they put out is stated, never guessed.
+
+All are judged in eval mode: in train mode BatchNorm would learn from the test set.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal.scores.arrays import Values, check_probabilities, plain
+from totalcal.types import Belief, Dirichlet, PointMass, Predictive
+
+_LEAVES = (Tensor, np.ndarray, str, bytes, int, float, complex, type, ModuleType, type(None))
+
+
+@contextmanager
+def eval_mode(holder: object) -> Iterator[None]:
+    """Within this context every net that `holder` is or holds is in eval mode; afterwards as before.
+
+    Whatever a predictor is made of (attributes, lists, a function's own variables) is looked through, so that
+    predictors of one's own need not know about modes.
+
+    >>> dropout = nn.Dropout()
+    >>> with eval_mode({"net": dropout}):
+    ...     dropout.training
+    False
+    >>> dropout.training
+    True
+    """
+    modes = [(part, part.training) for module in held_modules(holder) for part in module.modules()]
+    for part, _ in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def held_modules(holder: object) -> list[nn.Module]:
+    """The nets that an object is or holds, each once.
+
+    >>> net = nn.Linear(1, 2)
+    >>> held_modules([lambda inputs: net(inputs), net]) == [net]
+    True
+    """
+    found: list[nn.Module] = []
+    seen: set[int] = set()
+    waiting = [holder]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, _LEAVES):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, nn.Module):
+            found.append(thing)
+        else:
+            waiting += _parts(thing)
+    return found
+
+
+def _parts(thing: object) -> list[Any]:
+    match thing:
+        case Mapping():
+            return list(thing.values())
+        case list() | tuple() | set() | frozenset():
+            return list(thing)
+        case partial():
+            return [thing.func, *thing.args, *thing.keywords.values()]
+        case MethodType():
+            return [thing.__self__, thing.__func__]
+        case FunctionType():
+            return _variables(thing)
+    return list(vars(thing).values()) if hasattr(thing, "__dict__") else []
+
+
+def _variables(function: Callable[..., Any]) -> list[Any]:
+    """What a function's body takes from outside; of its globals the nets alone, not a whole program."""
+    variables = inspect.getclosurevars(function)
+    nets = [value for value in variables.globals.values() if isinstance(value, nn.Module)]
+    return [*variables.nonlocals.values(), *nets]
+
+
+OutputKind = Literal["logits", "probabilities", "log_concentration", "concentration"]
+
+
+def as_predictive(outputs: Values, kind: OutputKind) -> Predictive:
+    """The predictive distribution of outputs, n × K or draws × n × K, of a stated kind.
+
+    >>> as_predictive([[0.2, 0.8]], "probabilities").probabilities
+    tensor([[0.2000, 0.8000]], dtype=torch.float64)
+    >>> as_predictive([[1.0, 3.0]], "concentration").concentration
+    tensor([4.], dtype=torch.float64)
+    """
+    values = torch.as_tensor(plain(outputs)).double()
+    if values.dim() not in (2, 3) or values.shape[-1] < 2:
+        raise ShapeError(
+            f"outputs must be examples × classes or draws × examples × classes, with two classes or more, "
+            f"but their shape is {tuple(values.shape)}."
+        )
+    if values.numel() == 0:
+        raise InputError("the outputs are empty; a score needs at least one example.")
+    return Predictive(_belief(values if values.dim() == 3 else values.unsqueeze(0), kind))
+
+
+class ExternalPredictor:
+    """Any function of inputs as a predictor; `kind` says what it returns.
+
+    >>> uniform = ExternalPredictor(lambda inputs: torch.zeros(len(inputs), 4), "logits")
+    >>> uniform.predict(torch.zeros(2, 1)).probabilities[0]
+    tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
+    """
+
+    def __init__(self, function: Callable[[Tensor], Values], kind: OutputKind) -> None:
+        if kind not in get_args(OutputKind):
+            raise UnknownNameError("kind of output", kind, get_args(OutputKind))
+        self.function, self.kind = function, kind
+
+    @torch.no_grad()
+    def predict(
+        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        """What the function gives for these inputs; it draws for itself, or not at all."""
+        return as_predictive(self.function(inputs), self.kind)
+
+
+def from_arrays(kind: OutputKind) -> ExternalPredictor:
+    """A predictor whose inputs are its outputs already.
+
+    Args:
+        kind: What they are: logits, probabilities, concentration or log_concentration.
+
+    Returns:
+        A predictor of inputs n × K or, with draws, n × draws × K.
+
+    Raises:
+        UnknownNameError: The kind is none of these.
+
+    Example:
+        >>> from_arrays("probabilities").predict(torch.tensor([[0.25, 0.75]])).probabilities
+        tensor([[0.2500, 0.7500]], dtype=torch.float64)
+    """
+    return ExternalPredictor(swap_draws, kind)
+
+
+def from_module(module: nn.Module, kind: OutputKind) -> ExternalPredictor:
+    """Any nn.Module as a predictor: in eval mode, on its own device; its mode is put back after each call.
+
+    Args:
+        module: A net from inputs to n × K outputs, or draws × n × K.
+        kind: What it puts out: logits, probabilities, concentration or log_concentration.
+
+    Returns:
+        A predictor for `evaluate`, baselines and gates.
+
+    Raises:
+        UnknownNameError: The kind is none of these.
+
+    Example:
+        >>> from_module(nn.Linear(4, 3), "logits").predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
+    """
+
+    def outputs(inputs: Tensor) -> Tensor:
+        parameter = next(module.parameters(), None)
+        with eval_mode(module):
+            found: Tensor = module(inputs if parameter is None else inputs.to(parameter.device))
+        return found
+
+    return ExternalPredictor(outputs, kind)
+
+
+def from_sklearn(classifier: Any) -> ExternalPredictor:
+    """Any fitted scikit-learn classifier as a predictor, by its `predict_proba`.
+
+    Args:
+        classifier: Fitted on labels 0 … K − 1.
+
+    Returns:
+        A predictor for `evaluate`, baselines and gates; its inputs are tensors of the same rows.
+
+    Raises:
+        InputError: Its classes are not 0 … K − 1.
+
+    Example:
+        >>> from sklearn.dummy import DummyClassifier
+        >>> prior = DummyClassifier().fit([[0], [1], [2], [3]], [0, 1, 1, 1])
+        >>> from_sklearn(prior).predict(torch.zeros(1, 1)).probabilities
+        tensor([[0.2500, 0.7500]], dtype=torch.float64)
+    """
+    if not np.array_equal(classifier.classes_, np.arange(len(classifier.classes_))):
+        raise InputError(
+            f"the classifier's classes are {list(classifier.classes_)[:5]}, but they must be 0 … K − 1: "
+            "encode the labels (LabelEncoder) before fitting."
+        )
+    return ExternalPredictor(lambda inputs: classifier.predict_proba(inputs.numpy()), "probabilities")
+
+
+def swap_draws(outputs: Tensor) -> Tensor:
+    """draws × n × K to n × draws × K, by which a set can be cut into blocks, and back; n × K stays."""
+    return outputs.transpose(0, 1) if outputs.dim() == 3 else outputs
+
+
+def _belief(values: Tensor, kind: OutputKind) -> Belief:
+    match kind:
+        case "probabilities":
+            check_probabilities(values.flatten(0, 1))
+            return PointMass(values.log())  # −∞ where p = 0, which the softmax takes back to 0
+        case "logits":
+            return PointMass(_finite(values, kind))
+        case "log_concentration":
+            return Dirichlet(_finite(values, kind))
+        case "concentration":
+            return Dirichlet(_positive(_finite(values, kind)).log())
+    raise UnknownNameError("kind of output", kind, get_args(OutputKind))
+
+
+def _finite(values: Tensor, kind: str) -> Tensor:
+    if not torch.isfinite(values).all():
+        raise InputError(f"{kind} must be finite, but NaN or infinity came.")
+    return values
+
+
+def _positive(concentration: Tensor) -> Tensor:
+    if (concentration <= 0).any():
+        raise InputError(
+            f"concentrations must be above 0, but {float(concentration.min()):.4g} came. "
+            "If these are log-concentrations, state them so."
+        )
+    return concentration

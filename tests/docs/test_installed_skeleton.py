@@ -1,0 +1,76 @@
+"""One file and one line make a model: all find the skeleton, installed as docs/adding_a_model.md says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REGISTRY_WIDE = """
+from pathlib import Path
+import numpy as np
+import totalcal
+from totalcal.bench.grid import Grid, grid_jobs, models_named
+from totalcal.estimator import ESTIMATORS
+from totalcal.records.labels import in_order
+from totalcal.report import write_report
+
+assert totalcal.ebnn is totalcal.MODELS["ebnn"] and "ebnn" in totalcal.__all__
+assert ESTIMATORS["ebnn"] is totalcal.EBNNClassifier
+assert in_order(["temperature", "ebnn", "softmax", "etp"]) == ["softmax", "etp", "ebnn", "temperature"]
+assert models_named("all")[-1] == "ebnn"
+
+rows = np.random.default_rng(0).normal(size=(60, 3))
+classifier = totalcal.EBNNClassifier(max_epochs=1).fit(rows, (rows[:, 0] > 0).astype(int))
+assert classifier.predict_proba(rows).shape == (60, 2)
+
+model = totalcal.ebnn(totalcal.backbones.mlp(3, 2), 2)
+totalcal.save(model, "model.totalcal")
+assert isinstance(totalcal.load("model.totalcal").model, totalcal.TuringProcess)
+
+small = {"epochs": 1, "train_limit": 100, "test_limit": 40, "ood_limit": 40, "joint_sets": 2}
+for task in ("digits", "iris"):
+    limits = {name: small[name] for name in small if task == "digits" or name in ("epochs", "joint_sets")}
+    jobs = grid_jobs(Grid(task, "laptop", limits).configurations(["softmax", "ebnn"], 1), Path("runs"))
+    jobs.run("sequential")
+    assert jobs.are_done, [folder.failures for folder in jobs.folders()]
+page = write_report(Path("runs"), Path("report.html"))
+assert "ebnn" in Path(page).read_text()
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A copy of the package with the skeleton in it: its source folder."""
+    home = tmp_path_factory.mktemp("installed")
+    source = home / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "docs" / "skeleton_model.py", source / "totalcal" / "models" / "ebnn.py")
+    registry = source / "totalcal" / "registry.py"
+    text = registry.read_text(encoding="utf-8")
+    assert text.count('    "etp",\n') == 1
+    registry.write_text(text.replace('    "etp",\n', '    "etp",\n    "ebnn",\n'), encoding="utf-8")
+    return source
+
+
+def python(installed, *arguments, where):
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=where, capture_output=True, text=True, check=False
+    )
+
+
+def test_everything_that_is_registry_wide_knows_it(installed, tmp_path):
+    done = python(installed, "-c", REGISTRY_WIDE, where=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_keeps_the_contract(installed):
+    done = python(
+        installed, "-m", "pytest", "-q", "-p", "no:randomly", "tests/contracts", "-k", "ebnn", where=ROOT
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
