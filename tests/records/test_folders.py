@@ -5,7 +5,7 @@ import multiprocessing
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.records.folders import RunFolder, State, finished_records, run_folders
+from totalcal.records.folders import RunFolder, State, damage_in_words, finished_records, run_folders
 from totalcal.records.store import append
 
 RECORD = {"task": "digits", "preset": "laptop", "model": "etp", "seed": 0, "epochs": 1, "error": 0.1}
@@ -99,3 +99,90 @@ def test_only_finished_runs_give_records(tmp_path, folder):
 def test_a_folder_that_is_not_there_is_an_error_with_advice(tmp_path):
     with pytest.raises(InputError, match="totalcal run"):
         list(run_folders(tmp_path / "nowhere"))
+
+
+@pytest.fixture
+def finished(folder):
+    folder.start()
+    append(folder.records_file, RECORD)
+    folder.artefacts_file.write_bytes(b"artefacts")
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "a.ckpt").write_bytes(b"net")
+    folder.finish()
+    assert folder.is_done
+    return folder
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "artefacts.npz", "config.json"])
+@pytest.mark.parametrize("how", ["deleted", "torn", "changed"])
+def test_a_finished_run_whose_files_are_not_what_it_wrote_is_damaged_and_named(finished, name, how):
+    file = finished.path / name
+    content = file.read_bytes()
+    changed = bytes([content[0], content[1] ^ 1, *content[2:]])
+    file.unlink() if how == "deleted" else file.write_bytes(content[:-3] if how == "torn" else changed)
+    assert not finished.is_done
+    assert not finished.is_settled
+    assert name in " ".join(finished.damage)
+    assert finished.state is State.DAMAGED
+
+
+def test_damage_is_left_out_of_the_tables_said_and_made_again(tmp_path, finished):
+    finished.records_file.write_text('{"task": "digits", "error": 0.0}\n')
+    (line,) = damage_in_words(tmp_path)
+    assert "abc is left out: records.jsonl is not what the run wrote." in line
+    assert "totalcal run" in line
+    with pytest.raises(InputError, match="totalcal status"):
+        finished_records(tmp_path)
+    finished.plan({"task": "digits"})
+    finished.ask()
+    finished.records_file.unlink()
+    append(finished.records_file, RECORD)
+    finished.finish()
+    assert damage_in_words(tmp_path) == []
+    assert finished_records(tmp_path) == [RECORD]
+
+
+def test_a_net_may_be_deleted_but_not_changed(finished):
+    (net,) = finished.checkpoints.iterdir()
+    assert finished.damaged_nets == []
+    net.write_bytes(b"another")
+    assert finished.is_done
+    assert finished.damaged_nets == ["a.ckpt is not what the run wrote."]
+    net.unlink()
+    assert finished.damaged_nets == []
+
+
+def test_a_marker_of_before_vouches_for_records_that_are_there(finished):
+    finished.done_file.write_text("")
+    assert finished.is_done
+    finished.records_file.write_bytes(finished.records_file.read_bytes()[:20])
+    assert finished.damage == ["records.jsonl is missing."]
+    finished.records_file.unlink()
+    assert not finished.is_done
+
+
+@pytest.mark.parametrize("marker", ["{", "[]", '{"sha256": 1}', "[" * 100_000])
+def test_a_damaged_marker_vouches_for_nothing(finished, marker):
+    finished.done_file.write_text(marker)
+    assert finished.damage == ["done is damaged."]
+
+
+@pytest.mark.parametrize("name", ["config.json", "timing.jsonl", "failed.jsonl", "corruptions.jsonl"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[1]", b'{"event" 1}\n{}\n', b"[" * 100_000])
+def test_a_damaged_file_stops_no_grid_it_is_set_aside_and_named(folder, name, content):
+    folder.start()
+    (folder.path / name).write_bytes(content)
+    assert folder.timing.starts in (0, 1)  # damage says nothing, and raises nothing
+    assert folder.failures == []
+    folder.plan({"task": "digits"})
+    assert folder.config == {"task": "digits"}
+    assert folder.set_aside == [f"{name}.damaged"]
+    folder.ask()
+    folder.start()
+    assert folder.timing.starts >= 1
+
+
+def test_a_configuration_that_cannot_be_read_says_what_to_do(folder):
+    folder.config_file.write_text("{")
+    with pytest.raises(InputError, match=r"config\.json.*totalcal run"):
+        _ = folder.config

@@ -53,3 +53,19 @@ def test_cost_is_relative_to_the_plain_net(planned):
 
 def test_a_run_that_trains_nothing_has_no_cost(planned):
     assert costs([planned("ensemble")]) == {("digits", "laptop"): {}}
+
+
+def test_names_can_neither_crash_nor_colour_the_terminal_and_damage_is_named(planned):
+    from rich.console import Console
+
+    hostile = planned("[/red][bold]\x1b[31metp")
+    broken = planned("etp", 1)
+    broken.config_file.write_text("{")
+    hostile.fail(ValueError("[/] \x1b[2J"))
+    console = Console(width=300, record=True)
+    console.print(progress_view(grid_progress([hostile, broken])))
+    shown = console.export_text()
+    assert "\x1b" not in shown
+    assert "[/red][bold]\\x1b[31metp" in shown
+    assert "etp1" in shown
+    assert "1 damaged" in shown

@@ -104,7 +104,7 @@ def make_run_in(
     """A finished run; what is not given is left out."""
     line = record(model, seed, **changes)
     config = {key: line[key] for key in ("task", "preset", "model", "seed", "epochs")}
-    folder = RunFolder(root / hashlib.sha256(repr(config).encode()).hexdigest()[:16])
+    folder = RunFolder(root / hashlib.sha256(repr((config, line.get("settings"))).encode()).hexdigest()[:16])
     folder.plan(config | {"learning_rate": 1e-3, "settings": line.get("settings", {})})
     folder.start()
     folder.timing.note("epoch", epoch=0, seconds={"softmax": 1.0}.get(model, 1.25))

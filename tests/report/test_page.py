@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from totalcal.errors import InputError
+from totalcal.records.folders import RunFolder
 from totalcal.report import write_figures, write_report
 from totalcal.report.boards import boards
 from totalcal.report.drawing import first_seeds_in_words
@@ -176,3 +177,49 @@ def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
         "Curves of each model's first seed: "
         "0 of softmax, ensemble (members=2); 1 of etp, ensemble (members=4)."
     )
+
+
+def test_of_very_many_settings_a_page_draws_what_a_person_can_look_at_and_folds_the_rest(
+    make_run: Callable[..., object], artefacts: Callable[..., dict], tmp_path: Path
+) -> None:
+    """100 settings took 198 s and 7.5 MB when each was drawn."""
+    for number in range(70):
+        settings = {"weight_kl": number / 100}
+        kept = artefacts(0, memory=True) if number in (3, 69) else None
+        make_run("etp", 0, settings=settings, nll=1 - number / 100, artefacts=kept)
+    html = page(tmp_path / "runs")
+    assert html.count("<svg") == 3 + 2 + 2 + 1  # of the 70th, the best by NLL; the 4th is not drawn
+    assert "The best 60 of 70 rows by NLL" in html
+    assert "All 70 rows" in html
+    assert "Drawn are 10 of 70 rows" in html
+
+
+def test_a_run_that_is_not_what_it_wrote_is_left_out_and_named(
+    make_run: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    make_run("etp", 0)
+    damaged = make_run("bnn", 0)
+    damaged.records_file.write_text(damaged.records_file.read_text().replace("0.05", "0.01"))
+    html = page(tmp_path / "runs")
+    assert f"{damaged.name} is left out: records.jsonl is not what the run wrote" in html
+    assert "bnn" not in headings(html)
+    assert '<th scope="row">bnn' not in html
+
+
+def test_a_comparison_that_no_test_can_decide_says_so(
+    make_run: Callable[..., object], tmp_path: Path
+) -> None:
+    for seed in (0, 1):
+        make_run("etp", seed)
+        make_run("bnn", seed, nll=0.3 + 0.01 * seed)
+    assert "too few seeds to tell" in page(tmp_path / "runs")
+
+
+def test_figures_that_a_page_of_many_tasks_has_no_room_for_are_named(
+    make_run: Callable[..., object], artefacts: Callable[..., dict], tmp_path: Path
+) -> None:
+    for number in range(12):
+        make_run("etp", 0, task=f"task{number:02}", artefacts=artefacts(0, memory=True))
+    html = page(tmp_path / "runs")
+    assert html.count("<svg") == 12 * 6  # of 8 each
+    assert html.count("2 figures are left out of so large a page") == 12

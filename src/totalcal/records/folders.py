@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -13,7 +13,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, UnreadableFileError
+from totalcal.reading import read_json
 from totalcal.records.labels import current_name
 from totalcal.records.lines import Line, append_line, read_lines
 from totalcal.records.store import read
@@ -189,18 +190,18 @@ class RunFolder:
             self.timing.note("asked")
 
     def finish(self) -> None:
-        """The marker that the run is done holds the digests of what it vouches for."""
+        """The marker that the run is done holds the digests of what it vouches for.
+
+        Those of its nets, which hold times, stand with the times: the marker is the same whenever it is made.
+        """
         self.failures_file.unlink(missing_ok=True)
-        self.timing.note("finished")
-        kept = [
-            self.config_file,
-            self.history_file,
-            self.records_file,
-            self.artefacts_file,
-            *self._saved_nets(),
-        ]
-        digests = {str(file.relative_to(self.path)): _digest(file) for file in kept if file.is_file()}
-        write_whole(self.done_file, json.dumps({"sha256": digests}, indent=1) + "\n")
+        nets = sorted(file for file in self.checkpoints.glob("*") if not file.name.startswith("."))
+        self.timing.note("finished", nets=self._digests(nets))
+        kept = [self.config_file, self.history_file, self.records_file, self.artefacts_file]
+        write_whole(self.done_file, json.dumps({"sha256": self._digests(kept)}, indent=1) + "\n")
+
+    def _digests(self, files: Iterable[Path]) -> dict[str, str]:
+        return {str(file.relative_to(self.path)): _digest(file) for file in files if file.is_file()}
 
     @property
     def damage(self) -> list[str]:
@@ -214,7 +215,7 @@ class RunFolder:
         vouched = _vouched(self.done_file)
         if vouched is None:
             return [f"{self.done_file.name} is damaged."]
-        found = [_mismatch(self.path / name, digest) for name, digest in vouched.items() if not _is_net(name)]
+        found = [_mismatch(self.path / name, digest) for name, digest in vouched.items()]
         if not vouched and self.artefacts_file.exists():
             found.append(
                 unreadable(self.records_file)
@@ -225,10 +226,9 @@ class RunFolder:
     @property
     def damaged_nets(self) -> list[str]:
         """The checkpoints that are not those the finished run left: nothing may be built from them."""
-        vouched = (_vouched(self.done_file) or {}) if self.done_file.exists() else {}
-        there = {
-            name: digest for name, digest in vouched.items() if _is_net(name) and (self.path / name).exists()
-        }
+        finished = [event for event in self.timing.events if event["event"] == "finished"]
+        nets = finished[-1].get("nets", {}) if finished else {}
+        there = {name: digest for name, digest in nets.items() if (self.path / name).exists()}
         return [reason for name, digest in there.items() if (reason := _mismatch(self.path / name, digest))]
 
     @property
@@ -272,9 +272,6 @@ class RunFolder:
         except Timeout:
             return True
 
-    def _saved_nets(self) -> list[Path]:
-        return sorted(file for file in self.checkpoints.glob("*") if not file.name.startswith("."))
-
 
 def run_folders(root: Path) -> Iterator[RunFolder]:
     """Every run beneath a folder, by name."""
@@ -311,14 +308,14 @@ def damage_in_words(root: Path) -> list[str]:
 def unreadable(file: Path) -> str:
     """Why a file of JSON cannot be read; nothing where it can, or is not there."""
     try:
+        if not file.exists():
+            return ""
         if file.suffix == ".json":
             _config(file)
         elif file.name == "timing.jsonl":
             _events(file)
         else:
             read_lines(file)
-    except FileNotFoundError:
-        return ""
     except InputError as error:
         return str(error)
     return ""
@@ -326,9 +323,9 @@ def unreadable(file: Path) -> str:
 
 def _config(file: Path) -> Line:
     try:
-        config = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is no JSON: {error}. {_AGAIN}") from error
+        config = read_json(file)
+    except UnreadableFileError as error:
+        raise InputError(f"{error} {_AGAIN}") from error
     if not isinstance(config, dict):
         raise InputError(f"{file} is no configuration of a run. {_AGAIN}")
     return config
@@ -350,13 +347,10 @@ def _vouched(marker: Path) -> dict[str, str] | None:
     """File → digest; empty for a marker of before, None for one that cannot be read."""
     text = marker.read_bytes()
     try:
-        return dict(json.loads(text)["sha256"]) if text.strip() else {}
+        digests = dict(json.loads(text)["sha256"]) if text.strip() else {}
+        return {name: digest for name, digest in digests.items() if not name.startswith("checkpoints/")}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _is_net(name: str) -> bool:
-    return name.startswith("checkpoints/")
 
 
 def _missing(file: Path) -> str:

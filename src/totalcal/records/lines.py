@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, UnreadableFileError
+from totalcal.reading import parse_json
 from totalcal.whole_files import write_whole
 
 Line = dict[str, Any]
@@ -61,16 +62,14 @@ def _encoded(line: Mapping[str, Any]) -> str:
 
 def _decoded(raw: bytes, where: str) -> Line | None:
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(
-            raw
-        )  # a letter cut in two at the end is left out
-        line = json.loads(text)
-    except json.JSONDecodeError as error:
-        if _is_cut_short(text, error):
+        text = codecs.getincrementaldecoder("utf-8")().decode(raw)  # half a letter at the end is left out
+        line = parse_json(text, where)
+    except UnicodeDecodeError as error:
+        raise _damaged(where, f"is no UTF-8: {error}") from error
+    except UnreadableFileError as error:
+        if isinstance(error.__cause__, json.JSONDecodeError) and _is_cut_short(text, error.__cause__):
             return None
-        raise _damaged(where, f"is no JSON: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise _damaged(where, f"cannot be read: {error}") from error
+        raise _damaged(where, f"is no JSON: {error.__cause__}") from error
     if not isinstance(line, dict):
         raise _damaged(where, f"holds {type(line).__name__}, not a JSON object")
     return line
@@ -81,7 +80,7 @@ def _is_cut_short(text: str, error: json.JSONDecodeError) -> bool:
     if not text.startswith("{"):
         return False
     if error.msg.startswith("Unterminated string"):
-        return not text.rstrip().endswith("}")  # a lost quote mark, more likely
+        return not text.endswith("}")  # a lost quote mark, more likely
     return _BEGUN.fullmatch(text[error.pos :]) is not None
 
 

@@ -4,6 +4,7 @@ Percentages are kept as fractions, as in our records; the paper's ECE has 100 bi
 """
 
 import csv
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -58,6 +59,7 @@ class Cell(NamedTuple):
     bold: bool
 
 
+@cache
 def results() -> dict[tuple[str, str], dict[str, Cell]]:
     """Table 2: (task, score) → model → cell; the scores are error, ece_100, nll, auroc."""
     table: dict[tuple[str, str], dict[str, Cell]] = {}
@@ -67,6 +69,7 @@ def results() -> dict[tuple[str, str], dict[str, Cell]]:
     return table
 
 
+@cache
 def corruptions() -> dict[tuple[str, int, str], dict[str, Cell]]:
     """Table 4: (task, severity, score) → model → cell; the scores are error and ece_100.
 

@@ -3,24 +3,22 @@
 import inspect
 import math
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
-import numpy as np
 from numpy.typing import NDArray
 
 from totalcal.errors import InputError
+from totalcal.reading import read_npz
 from totalcal.records import Record, Summary, aggregate, read
 from totalcal.records.folders import RunFolder, finished_runs
 from totalcal.records.labels import Column, common_settings, described, in_order, labelled
 
 MOST_ROWS = 60
-MOST_DRAWN, FEWEST_DRAWN = 12, 2
+MOST_DRAWN, FEWEST_DRAWN = 10, 2
 MOST_ON_A_PAGE = 24  # models whose figures are drawn, shared by the tasks: seconds, and megabytes
 
 Array = NDArray[Any]
@@ -216,14 +214,11 @@ def slug(text: str) -> str:
 
 def load(path: Path) -> Artefacts:
     """Read what is there."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        classes = tuple(map(str, arrays["class_names"]))
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged ({error}). Delete {path.parent} and run it again.") from error
+    arrays = read_npz(path)
+    if "class_names" not in arrays:
+        raise InputError(f"{path} holds no artefacts of a run. Delete {path.parent} and run it again.")
     return Artefacts(
-        classes=classes,
+        classes=tuple(map(str, arrays["class_names"])),
         reliability=_part(arrays, "reliability", Reliability),
         entropies=_entropies(arrays),
         rocs=_rocs(arrays),

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from totalcal.errors import MissingExtraError
 from totalcal.records.folders import damage_in_words
 from totalcal.records.table import Table, as_html, as_latex
-from totalcal.report.blocks import Chapter, Plot, Plots
+from totalcal.report.blocks import Block, Chapter, Plot, Plots, Prose
 from totalcal.report.boards import boards, slug
 from totalcal.report.drawing import pdf, svg
 from totalcal.report.sections import chapter
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
+MOST_PLOTS, FEWEST_PLOTS = 60, 6  # of a page, and of a chapter
+
+
 def write_report(runs: Path, output: Path) -> Path:
     """One self-contained HTML file about all finished runs beneath a folder."""
-    html = page([chapter(board) for board in boards(runs)], damage_in_words(runs))
+    html = page(within_limits([chapter(board) for board in boards(runs)]), damage_in_words(runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     write_whole(output, html)
     return output
@@ -44,6 +48,27 @@ def write_figures(runs: Path, folder: Path) -> Iterator[Path]:
                 path = folder / f"{part.name}-{slug(block.name)}.tex"
                 write_whole(path, as_latex(block) + "\n")
                 yield path
+
+
+def within_limits(chapters: Sequence[Chapter]) -> list[Chapter]:
+    """Chapters whose figures fit a page that opens at once; the page says how to get the others."""
+    share = max(FEWEST_PLOTS, MOST_PLOTS // len(chapters))
+    return [_with_plots(part, share) for part in chapters]
+
+
+def _with_plots(part: Chapter, most: int) -> Chapter:
+    sections = []
+    for section in part.sections:
+        blocks: list[Block] = []
+        for block in section.blocks:
+            if isinstance(block, Plots) and len(block.plots) > most:
+                left_out = f"{len(block.plots)} figures are left out of so large a page."
+                blocks.append(Prose(f"{left_out} To see them: totalcal figures RUNS -o figs"))
+            else:
+                most -= len(block.plots) if isinstance(block, Plots) else 0
+                blocks.append(block)
+        sections.append(replace(section, blocks=blocks))
+    return replace(part, sections=sections)
 
 
 def page(chapters: Sequence[Chapter], warnings: Sequence[str] = ()) -> str:

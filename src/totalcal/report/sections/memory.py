@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_ROWS = 20  # with a name beside them
+_MOST_MODELS = 3
 
 
 def memory_section(board: Board) -> Section | None:
     """One set of blocks for each model with a memory."""
+    with_memory = [(model, kept) for model, kept in board.artefacts.items() if kept.memory is not None]
     blocks = [
         block
-        for model, kept in board.artefacts.items()
+        for model, kept in with_memory[:_MOST_MODELS]
         if kept.memory is not None
         for block in _blocks(board, model, kept, kept.memory)
     ]

@@ -125,7 +125,7 @@ def _by_seeds(by_model: Mapping[str, Sequence[Run]]) -> dict[range, list[str]]:
 
 def _members(runs: Sequence[Run]) -> list[range]:
     """The seeds that the nets of ensembles have: those that `run` was asked for."""
-    sizes = [run.config["settings"]["members"] for run in runs]
+    sizes = [run.config.get("settings", {}).get("members", 1) for run in runs]
     return [range(run.seed, run.seed + size) for run, size in zip(runs, sizes, strict=True)]
 
 
