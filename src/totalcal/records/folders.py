@@ -24,7 +24,7 @@ ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
 _ENDS = ("failed", "finished", "asked")
 _ASIDE = ".damaged"
-_AGAIN = "Give the same `totalcal run` command again: it makes again what is damaged."
+_AGAIN = "Give the same command, totalcal run, again: it makes again what is damaged."
 
 
 class State(StrEnum):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-MOST_PLOTS, FEWEST_PLOTS = 60, 6  # of a page, and of a chapter
+MOST_PLOTS, FEWEST_PLOTS = 48, 4  # of a page, and of a chapter
+_LEFT_OUT = "Left out of so large a page. To see the figures: totalcal figures RUNS -o figs"
 
 
 def write_report(runs: Path, output: Path) -> Path:
@@ -62,8 +63,7 @@ def _with_plots(part: Chapter, most: int) -> Chapter:
         blocks: list[Block] = []
         for block in section.blocks:
             if isinstance(block, Plots) and len(block.plots) > most:
-                left_out = f"{len(block.plots)} figures are left out of so large a page."
-                blocks.append(Prose(f"{left_out} To see them: totalcal figures RUNS -o figs"))
+                blocks.append(Prose(_LEFT_OUT))
             else:
                 most -= len(block.plots) if isinstance(block, Plots) else 0
                 blocks.append(block)
