@@ -35,13 +35,13 @@ FIRST: Settings = {
     "form": "logits",
     "divisor": 10.0,
     "pace": (1e-2, 30),  # learning rate, epochs
-    "local_kl": 0.0,
+    "local_kl_scale": 0.0,
     "start": "noise",
 }
 STAGES: tuple[Stage, ...] = (
     {"form": ("logits", "logits, bias", "strength", "counts")},
     {"divisor": (10.0, 1.0), "pace": ((1e-2, 30), (3e-2, 30))},
-    {"local_kl": (0.0, 1e-3, 1e-2)},
+    {"local_kl_scale": (0.0, 1e-3, 1e-2)},
     {"start": ("noise", "one class each")},
 )
 TIE = 2e-3
@@ -116,7 +116,7 @@ def wrapped(settings: Settings, known: Outputs, seed: int) -> Judged:
         nn.Identity(),  # the net's logits are known
         10,
         layers="none",
-        local_kl=settings["local_kl"],
+        local_kl_scale=settings["local_kl_scale"],
         cell_start=STARTS[settings["start"]],
         evidence_map=CandidateEvidence(settings["form"], settings["divisor"]),
     )

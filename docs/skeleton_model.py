@@ -13,7 +13,7 @@ from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, mean_field
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 class UniformPrior(nn.Module):
@@ -33,8 +33,8 @@ def ebnn(
     num_classes: int,
     *,
     layers: Layers = "linear",
-    local_kl: float = 1e-3,
-    weight_kl: float = 0.1,
+    local_kl_scale: float = 1e-3,
+    weight_kl_scale: float = 0.1,
 ) -> TuringProcess:
     """Mean-field weights under a Dirichlet with a uniform prior."""
     return TuringProcess(
@@ -42,5 +42,5 @@ def ebnn(
         latent=NoLatent(),
         head=EvidentialHead(EmbeddingEvidence(), prior_map=UniformPrior(num_classes)),
         num_classes=num_classes,
-        weights=LossWeights(local=local_kl, weight=weight_kl),
+        kl_scales=KLScales(local=local_kl_scale, weights=weight_kl_scale),
     )

@@ -95,7 +95,7 @@ def test_batch_normalisation_in_training_mode_still_predicts() -> None:
 def test_the_free_energy_agrees_with_a_monte_carlo_estimate_of_the_paper_s_bound() -> None:
     """E_q(w) p(Z) q(π) [−log p(y|π) + log q(π)/p(π)] + KL(q(w)‖p(w)) / N, by draws of w, Z and π."""
     torch.manual_seed(0)
-    model = etp(nn.Linear(2, 3), num_classes=3, num_cells=2, local_kl=1.0, weight_kl=1.0)
+    model = etp(nn.Linear(2, 3), num_classes=3, num_cells=2, local_kl_scale=1.0, weight_kl_scale=1.0)
     model.backbone.weight_log_variance.data.fill_(-3.0)
     inputs, labels = torch.randn(1, 2).expand(64, -1), torch.ones(64, dtype=torch.int64)
     losses = [model.loss_terms(model.encode(inputs), labels).total(examples=1) for _ in range(400)]

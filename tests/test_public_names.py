@@ -15,7 +15,7 @@ PUBLIC = {
     "ETPClassifier",
     "Gate",
     "LossTerms",
-    "LossWeights",
+    "KLScales",
     "MODELS",
     "NeuralProcessClassifier",
     "Predictive",

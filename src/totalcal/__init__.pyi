@@ -77,10 +77,10 @@ from .types import (
     Decomposition as Decomposition,
 )
 from .types import (
-    LossTerms as LossTerms,
+    KLScales as KLScales,
 )
 from .types import (
-    LossWeights as LossWeights,
+    LossTerms as LossTerms,
 )
 from .types import (
     Predictive as Predictive,

@@ -26,15 +26,15 @@ from totalcal.parts.sampling import (
     with_uses_known,
 )
 from totalcal.parts.taps import Collector, Tap, tap
-from totalcal.parts.weights import point_layers, weight_kl
+from totalcal.parts.weights import point_layers, total_weight_kl
 from totalcal.types import (
     DETERMINISTIC,
     Batch,
     Belief,
     ContextUse,
     Dirichlet,
+    KLScales,
     LossTerms,
-    LossWeights,
     Movement,
     PointMass,
     Predictive,
@@ -61,14 +61,14 @@ class TuringProcess(nn.Module):
         latent: Latent,
         head: Head,
         num_classes: int,
-        weights: LossWeights,
+        kl_scales: KLScales,
         domain: Domain | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 2:
             raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
-        self.num_classes, self.weights = num_classes, weights
+        self.num_classes, self.kl_scales = num_classes, kl_scales
         self.domain: Domain
         self.settle_in(NoDomain() if domain is None else domain)
 
@@ -291,7 +291,8 @@ class TuringProcess(nn.Module):
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
         expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
-        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl(self.backbone, kls), self.weights)
+        weight_kl = total_weight_kl(self.backbone, kls)
+        return LossTerms(expected_nll, local_kl, latent_kl, weight_kl, self.kl_scales)
 
     def _received(self, inputs: Tensor) -> Tensor:
         """Inputs of half precision in the backbone's, where nothing in it is in theirs."""

@@ -24,7 +24,17 @@ BASELINES = ("temperature", "mc_dropout", "ensemble")
 ALIASES: Mapping[str, str] = MappingProxyType({"np": "neural_process"})
 """Names of before, as files, records and commands have them."""
 
+SETTING_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "local_kl": "local_kl_scale",
+        "latent_kl": "latent_kl_scale",
+        "weight_kl": "weight_kl_scale",
+    }
+)
+"""Arguments of models by their names of before, which run configurations, records and older files have."""
+
 _RECORDED = {name: old for old, name in ALIASES.items()}
+_RECORDED_SETTINGS = {name: old for old, name in SETTING_ALIASES.items()}
 _LONGEST_ACRONYM = 4
 
 
@@ -44,6 +54,25 @@ def recorded(name: str) -> str:
     ('np', 'etp')
     """
     return _RECORDED.get(canonical(name), canonical(name))
+
+
+def current_setting(name: str) -> str:
+    """The name of a model's argument today.
+
+    >>> current_setting("weight_kl"), current_setting("num_cells")
+    ('weight_kl_scale', 'num_cells')
+    """
+    return SETTING_ALIASES.get(name, name)
+
+
+def recorded_setting(name: str) -> str:
+    """The name of a setting in run configurations and records, with its section if it has one.
+
+    >>> recorded_setting("model.weight_kl_scale"), recorded_setting("width")
+    ('model.weight_kl', 'width')
+    """
+    section, dot, rest = name.rpartition(".")
+    return section + dot + _RECORDED_SETTINGS.get(rest, rest)
 
 
 def classifier_name(model: str) -> str:

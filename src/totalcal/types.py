@@ -25,8 +25,8 @@ __all__ = [
     "Dirichlet",
     "Faded",
     "Familiarity",
+    "KLScales",
     "LossTerms",
-    "LossWeights",
     "Movement",
     "PointMass",
     "Predictive",
@@ -210,7 +210,7 @@ def _harmonic(count: int) -> float:
     return math.fsum(1 / k for k in range(1, count + 1))
 
 
-class LossWeights(NamedTuple):
+class KLScales(NamedTuple):
     """What each KL of the free energy counts; the paper's bound has all of them at 1.
 
     `local` may grow from 0: linearly over the first `local_ramp` epochs, as EDL's λ_t does.
@@ -218,13 +218,13 @@ class LossWeights(NamedTuple):
 
     local: float = 1e-3
     latent: float = 1.0
-    weight: float = 1.0
+    weights: float = 1.0
     local_ramp: int = 0
 
     def local_at(self, epoch: int | None) -> float:
-        """The local weight in an epoch, counted from 0; None is the end of the schedule.
+        """The local scale in an epoch, counted from 0; None is the end of the schedule.
 
-        >>> LossWeights(local=0.1, local_ramp=10).local_at(5)
+        >>> KLScales(local=0.1, local_ramp=10).local_at(5)
         0.05
         """
         if epoch is None or epoch >= self.local_ramp:
@@ -239,15 +239,15 @@ class LossTerms(NamedTuple):
     local_kl: Tensor
     latent_kl: Tensor
     weight_kl: Tensor
-    weights: LossWeights
+    scales: KLScales
 
     def total(self, examples: int, epoch: int | None = None) -> Tensor:
         """F(λ) per example, section 5: the loss to minimise on a training set of so many `examples`."""
         return (
             self.expected_nll
-            + self.weights.local_at(epoch) * self.local_kl
-            + self.weights.latent * self.latent_kl
-            + self.weights.weight * self.weight_kl / examples
+            + self.scales.local_at(epoch) * self.local_kl
+            + self.scales.latent * self.latent_kl
+            + self.scales.weights * self.weight_kl / examples
         )
 
 

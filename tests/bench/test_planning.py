@@ -5,6 +5,7 @@ import json
 import pytest
 
 from totalcal.baselines import BASELINES
+from totalcal.bench.building import build_process
 from totalcal.bench.configuration import RunConfig
 from totalcal.bench.grid import Grid, models_named
 from totalcal.errors import InputError, UnknownNameError
@@ -84,6 +85,14 @@ def test_a_preset_may_know_better_than_the_default_of_a_model():
     assert _one(preset="laptop").sections["model"]["weight_kl"] == 0.1
 
 
+@pytest.mark.parametrize("name", ["weight_kl", "local_kl", "model.weight_kl"])
+def test_a_setting_by_its_name_of_before_is_the_same_run(name):
+    before, today = _one(**{name: 0.5}), _one(**{f"{name}_scale": 0.5})
+    assert (before.name, before.settings) == (today.name, today.settings)
+    assert before.settings == {name: 0.5}
+    assert build_process(today).kl_scales == build_process(before).kl_scales
+
+
 def test_whole_and_broken_numbers_are_one_configuration():
     assert _one(weight_kl=2).name == _one(weight_kl=2.0).name
 
@@ -99,8 +108,8 @@ def test_a_setting_with_its_section_is_that_one():
 
 
 def test_mistakes_are_refused_before_any_work():
-    with pytest.raises(UnknownNameError, match="Did you mean 'weight_kl'"):
-        _one(wieght_kl=0)
+    with pytest.raises(UnknownNameError, match="Did you mean 'weight_kl_scale'"):
+        _one(wieght_kl_scale=0)
     with pytest.raises(InputError, match="epochs is a int"):
         _one(epochs="many")
     with pytest.raises(UnknownNameError, match="tanh_blend"):

@@ -77,7 +77,7 @@ def test_status_says_what_is_done_and_leaves_an_exit_code(runs, capsys):
     [
         (["run", "digist"], "digits"),
         (["run", "digits", "--models", "ept"], "etp"),
-        (["run", "digits", "--set", "wieght_kl=0"], "weight_kl"),
+        (["run", "digits", "--set", "wieght_kl=0"], "weight_kl_scale"),
         (["run", "digits", "--set", "weight_kl"], "name=value"),
         (["table", "nowhere"], "totalcal run"),
     ],

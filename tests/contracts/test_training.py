@@ -19,7 +19,7 @@ def test_terms_are_finite_scalars_and_every_parameter_gets_a_finite_gradient(
 ) -> None:
     terms = model(data.inputs, data.labels, context=10, generator=seeded())
     assert all(term.shape == () and torch.isfinite(term) for term in terms[:4])
-    terms._replace(weights=terms.weights._replace(local=1.0)).total(examples=len(data.labels)).backward()
+    terms._replace(scales=terms.scales._replace(local=1.0)).total(examples=len(data.labels)).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name
@@ -73,7 +73,7 @@ def test_training_from_one_seed_repeats_itself(
 def test_the_weight_kl_counts_once_for_the_whole_training_set(model: TuringProcess, data: Batch) -> None:
     terms = model(*data, context=10, generator=seeded())
     difference = terms.total(examples=10) - terms.total(examples=20)
-    expected = terms.weights.weight * terms.weight_kl * (1 / 10 - 1 / 20)
+    expected = terms.scales.weights * terms.weight_kl * (1 / 10 - 1 / 20)
     torch.testing.assert_close(difference, expected.to(difference), rtol=1e-4, atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from totalcal.parts.weights import (
     NormalPrior,
     mean_field,
     point_layers,
-    weight_kl,
+    total_weight_kl,
 )
 
 
@@ -122,13 +122,13 @@ def test_the_weight_kl_is_the_sum_over_layers_and_zero_for_points() -> None:
         posterior = torch.distributions.Normal(layer.weight_mean, (0.5 * layer.weight_log_variance).exp())
         prior = torch.distributions.Normal(0.0, 10**-0.5)
         expected = expected + torch.distributions.kl_divergence(posterior, prior).sum()
-    torch.testing.assert_close(weight_kl(net), expected)
-    assert weight_kl(convnet()) == 0
+    torch.testing.assert_close(total_weight_kl(net), expected)
+    assert total_weight_kl(convnet()) == 0
 
 
 def test_another_prior_gives_another_kl() -> None:
     net = mean_field(convnet(), "linear", LogUniformPrior())
-    kl = weight_kl(net)
+    kl = total_weight_kl(net)
     kl.backward()
     assert torch.isfinite(kl)
     assert torch.isfinite(net[3].weight_mean.grad).all()

@@ -45,7 +45,7 @@ def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
     records += [make_record(seed=0, nll=0.9, settings={"weight_kl": 0})]
     (group,) = scores_table(records, ["nll"]).groups
     shown = {row[0].text: [cell.text for cell in row[1:]] for row in group.rows}
-    assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl=0)": ["0.900", "1"]}
+    assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl_scale=0)": ["0.900", "1"]}
     assert [row[1].bold for row in group.rows] == [True, False]
 
 
@@ -57,7 +57,7 @@ def test_a_choice_marks_the_best_of_each_model_by_the_first_key(make_record):
     ]
     (group,) = choice_table(records, ["held_out_nll", "held_out_ece"]).groups
     marked = [row[0].text for row in group.rows if row[1].bold and row[2].bold]
-    assert marked == ["bnn (weight_kl=1)", "etp (weight_kl=0.1)"]
+    assert marked == ["bnn (weight_kl_scale=1)", "etp (weight_kl_scale=0.1)"]
 
 
 def test_a_key_that_a_record_lacks_is_named(make_record):

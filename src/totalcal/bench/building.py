@@ -21,6 +21,7 @@ from totalcal.parts.evidence import ResidualEvidence
 from totalcal.parts.latents.memory import IdentityKeys
 from totalcal.parts.weights import LogUniformPrior
 from totalcal.process import TuringProcess
+from totalcal.registry import current_setting
 from totalcal.types import Batch
 
 _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
@@ -85,7 +86,7 @@ def _arguments(model: Callable[..., Any], settings: Mapping[str, Any]) -> dict[s
     parameters = inspect.signature(model).parameters
     return {
         name: _value(name, value)
-        for name, value in settings.items()
+        for name, value in ((current_setting(key), value) for key, value in settings.items())
         if getattr(parameters[name].default, "__name__", None) != value or value is None
     }
 

@@ -14,7 +14,7 @@ from totalcal.backbones import BACKBONES
 from totalcal.bench.presets import Preset
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import model_named
-from totalcal.registry import recorded
+from totalcal.registry import current_setting, recorded, recorded_setting
 from totalcal.training.options import Contexts
 
 FORMAT = 1
@@ -113,8 +113,7 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
     sections = {
         "model": {
             "name": recorded(model),
-            **_defaults(model_named(model)),
-            **preset.model_options.get(model, {}),
+            **_by_recorded_names({**_defaults(model_named(model)), **preset.model_options.get(model, {})}),
         },
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
@@ -132,12 +131,13 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
 def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sections, dict[str, Any]]:
     """The settings with the overrides that apply here, and those of them that change anything.
 
-    A name is `weight_kl`, or `judging.batch_size` where several sections have one: the first of them is meant
-    otherwise. What no section has is left alone: another model may have it.
+    A name is `weight_kl_scale` (or `weight_kl`, its name of before), or `judging.batch_size` where several
+    sections have one: otherwise the first of them is meant. What no section has is left alone: another model
+    may have it.
     """
     changed = {name: dict(section) for name, section in sections.items()}
     applied = {}
-    for name, value in overrides.items():
+    for name, value in _by_recorded_names(overrides).items():
         place = _find(changed, name)
         if place is None:
             continue
@@ -151,9 +151,19 @@ def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sectio
 def check_known(overrides: Mapping[str, Any], candidates: list[Sections]) -> None:
     """Every override must mean something to at least one of the configurations."""
     for name in overrides:
-        if not any(_find(sections, name) for sections in candidates):
-            known = {key for sections in candidates for section in sections.values() for key in section}
+        if not any(_find(sections, recorded_setting(name)) for sections in candidates):
+            known = {
+                current_setting(key)
+                for sections in candidates
+                for section in sections.values()
+                for key in section
+            }
             raise UnknownNameError("setting", name, sorted(known - {"name"}))
+
+
+def _by_recorded_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Under the names that run configurations keep: a run is known by the hash of its settings."""
+    return {recorded_setting(name): value for name, value in settings.items()}
 
 
 def _find(sections: Sections, name: str) -> tuple[str, str] | None:

@@ -85,7 +85,7 @@ FASHION = Preset(
     128,
     TaskOptions(),
     _FASHION,
-    model_options={"etp": {"weight_kl": 1.0}},  # of 0.01, 0.1 and 1 on held-out rows: docs/results
+    model_options={"etp": {"weight_kl_scale": 1.0}},  # of 0.01, 0.1 and 1 on held-out rows: docs/results
 )
 FASHION_LAPTOP = Preset(
     "fashion",
@@ -281,7 +281,7 @@ def authors_overrides(net: str, task: Task) -> dict[str, Any]:
         half = [0.5] * task.input_shape[0]
         overrides["data.scaling"] = {"mean": half, "std": half}
     if net in _MEAN_FIELD:
-        overrides["model.weight_kl"] = 0.0
+        overrides["model.weight_kl_scale"] = 0.0
     else:
         overrides["backbone.dropout"] = _DROPOUT
     if net == "etp":

@@ -48,7 +48,8 @@ def run(
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="Other than the preset's.", min=1)] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other setting, as weight_kl=0; may be given again.")
+        list[str] | None,
+        typer.Option("--set", help="Any other setting: weight_kl_scale=0; repeatable."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder of runs: TOTALCAL_RUNS, else ./runs.")] = DEFAULT_RUNS,
     engine: Annotated[
@@ -114,8 +115,8 @@ def parsed_slice(types: str, severities: str) -> tuple[list[str], list[int]]:
 def parsed_settings(settings: list[str], epochs: int | None) -> dict[str, Any]:
     """Overrides by name, numbers as numbers.
 
-    >>> parsed_settings(["weight_kl=0", "layers=none"], epochs=2)
-    {'epochs': 2, 'weight_kl': 0, 'layers': 'none'}
+    >>> parsed_settings(["weight_kl_scale=0", "layers=none"], epochs=2)
+    {'epochs': 2, 'weight_kl_scale': 0, 'layers': 'none'}
     """
     overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     for setting in settings:

@@ -21,8 +21,8 @@ from totalcal.models import MODELS
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.process import TuringProcess
-from totalcal.registry import ALIASES
-from totalcal.types import ContextUse, LossWeights
+from totalcal.registry import ALIASES, current_setting
+from totalcal.types import ContextUse, KLScales
 from totalcal.wrapping import wrap
 
 _MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
@@ -33,9 +33,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {function.__name__: function for function in (tanh_blend, blend, identity, squared_noise, one_class_each)}
 )
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
-    {record.__name__: record for record in (LossWeights, LogUniformPrior, NormalPrior)}
+    {record.__name__: record for record in (KLScales, LogUniformPrior, NormalPrior)}
 )
 """What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
+
+_RENAMED_SETTINGS: Mapping[tuple[str, str], str] = MappingProxyType({("", "weights"): "kl_scales"})
+"""Settings by their names of before, by the path of the layer."""
 
 _DOMAIN = "domain"
 _NO_SETTINGS = frozenset({"training", "origin", "is_reused"})
@@ -97,7 +100,7 @@ class Recipe:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         meant = {
-            part: {name: _meant(value) for name, value in content.get(part, {}).items()}
+            part: {current_setting(name): _meant(value) for name, value in content.get(part, {}).items()}
             for part in ("arguments", "backbone_arguments")
         }
         return cls(**{**content, **meant})
@@ -170,7 +173,8 @@ def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]
     layers = dict(model.named_modules())
     for path, values in settings.items():
         layer = layers.get(path)
-        for name, content in values.items():
+        for said, content in values.items():
+            name = _RENAMED_SETTINGS.get((path, said), said)
             where, value = f"{path}.{name}".lstrip("."), _meant(content)
             if layer is not None and _knows(layer, name):
                 setattr(layer, name, _alike(getattr(layer, name), value, where))
@@ -222,6 +226,8 @@ def _meant(content: Any) -> Any:
             return ContextUse[name]
         case {"function": str(name)}:
             return _looked_up("function", name, _FUNCTIONS)
+        case {"record": "LossWeights", "values": {"weight": weights, **others}}:  # the name of before
+            return _meant({"record": "KLScales", "values": {**others, "weights": weights}})
         case {"record": str(name), "values": dict(values)}:
             record = _looked_up("record", name, _RECORDS)
             return record(**{each: _meant(value) for each, value in values.items()})

@@ -10,7 +10,7 @@ from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
-from totalcal.types import ContextUse, LossWeights
+from totalcal.types import ContextUse, KLScales
 
 
 @stamped
@@ -18,8 +18,8 @@ def anp(
     backbone: nn.Module,
     num_classes: int,
     *,
-    local_kl: float = 1e-3,
-    latent_kl: float = 1e-3,
+    local_kl_scale: float = 1e-3,
+    latent_kl_scale: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to, in training and at test.
@@ -32,5 +32,5 @@ def anp(
         latent=latent,
         head=EvidentialHead(LinearEvidence(num_classes, latent.width), nn.Linear(latent.width, num_classes)),
         num_classes=num_classes,
-        weights=LossWeights(local=local_kl, latent=latent_kl),
+        kl_scales=KLScales(local=local_kl_scale, latent=latent_kl_scale),
     )

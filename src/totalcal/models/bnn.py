@@ -8,7 +8,7 @@ from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 @stamped
@@ -18,9 +18,9 @@ def bnn(
     *,
     layers: Layers = "linear",
     weight_prior: WeightPrior | None = None,
-    weight_kl: float = 1.0,
+    weight_kl_scale: float = 1.0,
 ) -> TuringProcess:
-    """Mean-field weights with cross-entropy; `weight_kl` = 1 is the real bound.
+    """Mean-field weights with cross-entropy; `weight_kl_scale` = 1 is the real bound.
 
     The net is copied.
     """
@@ -29,5 +29,5 @@ def bnn(
         latent=NoLatent(),
         head=PointHead(EmbeddingEvidence()),
         num_classes=num_classes,
-        weights=LossWeights(weight=weight_kl),
+        kl_scales=KLScales(weights=weight_kl_scale),
     )

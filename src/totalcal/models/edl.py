@@ -6,7 +6,7 @@ from totalcal.origin import stamped
 from totalcal.parts.heads import Evidence, SquaredErrorHead
 from totalcal.parts.latents import NoLatent
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 @stamped
@@ -15,18 +15,18 @@ def edl(
     num_classes: int,
     *,
     evidence: Evidence = "exp",
-    local_kl: float = 0.1,
+    local_kl_scale: float = 0.1,
     local_ramp: int = 10,
 ) -> TuringProcess:
-    """λ_t = `local_kl` · min(1, t / `local_ramp`) with epochs t from 0.
+    """λ_t = `local_kl_scale` · min(1, t / `local_ramp`) with epochs t from 0.
 
-    Sensoy's own schedule is evidence="softplus" (or "relu"), local_kl=1. The default is the one that the
-    paper's authors ran; it fits better. The net is copied.
+    Sensoy's own schedule is evidence="softplus" (or "relu"), local_kl_scale=1. The default is the
+    one that the paper's authors ran; it fits better. The net is copied.
     """
     return TuringProcess(
         backbone=backbone,
         latent=NoLatent(),
         head=SquaredErrorHead(evidence),
         num_classes=num_classes,
-        weights=LossWeights(local=local_kl, local_ramp=local_ramp),
+        kl_scales=KLScales(local=local_kl_scale, local_ramp=local_ramp),
     )

@@ -7,7 +7,7 @@ from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
-from totalcal.types import ContextUse, LossWeights
+from totalcal.types import ContextUse, KLScales
 
 
 @stamped
@@ -16,8 +16,8 @@ def enp(
     num_classes: int,
     *,
     cell_variance: float = 0.1,
-    local_kl: float = 1e-3,
-    latent_kl: float = 1e-3,
+    local_kl_scale: float = 1e-3,
+    latent_kl_scale: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test.
@@ -30,5 +30,5 @@ def enp(
         latent=latent,
         head=EvidentialHead(LinearEvidence(num_classes, latent.width), nn.Linear(latent.width, num_classes)),
         num_classes=num_classes,
-        weights=LossWeights(local=local_kl, latent=latent_kl),
+        kl_scales=KLScales(local=local_kl_scale, latent=latent_kl_scale),
     )

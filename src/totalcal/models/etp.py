@@ -12,7 +12,7 @@ from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 @stamped
@@ -29,8 +29,8 @@ def etp(
     evidence_map: nn.Module | None = None,
     layers: Layers = "linear",
     weight_prior: WeightPrior | None = None,
-    local_kl: float = 1e-3,
-    weight_kl: float = 0.1,
+    local_kl_scale: float = 1e-3,
+    weight_kl_scale: float = 0.1,
 ) -> TuringProcess:
     """An external memory gives every input its own Dirichlet prior; `layers="none"` has point weights.
 
@@ -46,5 +46,5 @@ def etp(
         latent=memory,
         head=EvidentialHead(evidence, prior_map=nn.Identity()),
         num_classes=num_classes,
-        weights=LossWeights(local=local_kl, weight=weight_kl),
+        kl_scales=KLScales(local=local_kl_scale, weights=weight_kl_scale),
     )

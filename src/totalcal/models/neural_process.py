@@ -7,12 +7,12 @@ from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import SetLatent
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 @stamped
 def neural_process(
-    backbone: nn.Module, num_classes: int, *, latent_kl: float = 1.0, width: int = 32
+    backbone: nn.Module, num_classes: int, *, latent_kl_scale: float = 1.0, width: int = 32
 ) -> TuringProcess:
     """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given.
 
@@ -24,5 +24,5 @@ def neural_process(
         latent=latent,
         head=PointHead(LinearEvidence(num_classes, latent.width)),
         num_classes=num_classes,
-        weights=LossWeights(latent=latent_kl),
+        kl_scales=KLScales(latent=latent_kl_scale),
     )

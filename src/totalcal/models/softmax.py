@@ -7,7 +7,7 @@ from totalcal.parts.evidence import EmbeddingEvidence
 from totalcal.parts.heads import PointHead
 from totalcal.parts.latents import NoLatent
 from totalcal.process import TuringProcess
-from totalcal.types import LossWeights
+from totalcal.types import KLScales
 
 
 @stamped
@@ -21,5 +21,5 @@ def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
         latent=NoLatent(),
         head=PointHead(EmbeddingEvidence()),
         num_classes=num_classes,
-        weights=LossWeights(),
+        kl_scales=KLScales(),
     )

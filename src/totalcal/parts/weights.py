@@ -231,7 +231,7 @@ def point_layers(module: nn.Module) -> dict[str, str]:
     }
 
 
-def weight_kl(module: nn.Module, known: WeightKLs | None = None) -> Tensor:
+def total_weight_kl(module: nn.Module, known: WeightKLs | None = None) -> Tensor:
     """KL(q(w) ‖ p(w)) of all stochastic layers inside of `module`, in nats; 0 where weights are points.
 
     `known` are KLs that a pass has worked out already; those of a part that ran without gradients, to be run

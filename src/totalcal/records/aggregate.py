@@ -39,7 +39,7 @@ def aggregate(
 ) -> dict[tuple[str, ...], dict[str, Summary]]:
     """Row, named by the values of `by` → score → summary over seeds; `majority_error` comes along.
 
-    Runs of other settings are other rows: their model is called `etp (weight_kl=0)`.
+    Runs of other settings are other rows: their model is called `etp (weight_kl_scale=0)`.
     """
     values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in latest(_labelled_by_column(records), (*by, "seed")):

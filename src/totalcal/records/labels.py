@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from totalcal.errors import UnknownNameError
 from totalcal.records.lines import Record
-from totalcal.registry import ORDER, canonical
+from totalcal.registry import ORDER, canonical, current_setting
 
 
 class Score(NamedTuple):
@@ -86,7 +86,7 @@ def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
 
 
 def column_title(task: str, preset: str, settings: Mapping[str, Any]) -> str:
-    """What a column is called in full: with the settings that all of its records have alike.
+    """What a column is called in full: with the settings that all of its records share.
 
     >>> column_title("fashion", "paper", {"epochs": 10})
     'fashion (paper, epochs=10)'
@@ -95,7 +95,7 @@ def column_title(task: str, preset: str, settings: Mapping[str, Any]) -> str:
 
 
 def common_settings(records: Sequence[Record]) -> dict[str, Any]:
-    """The settings that all records have alike: they belong to the column, not to its rows.
+    """The settings that all records share: they belong to the column, not to its rows.
 
     >>> common_settings([{"settings": {"epochs": 2, "weight_kl": 0}}, {"settings": {"epochs": 2}}])
     {'epochs': 2}
@@ -111,7 +111,7 @@ def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
 
     >>> runs = [{"model": "etp", "settings": {"weight_kl": 0}}, {"model": "etp", "settings": {}}]
     >>> [record["model"] for record in labelled(runs)]
-    ['etp (weight_kl=0)', 'etp']
+    ['etp (weight_kl_scale=0)', 'etp']
     """
     common = common_settings(records)
     return [{**record, "model": _label(record, common), "settings": {}} for record in records]
@@ -129,8 +129,12 @@ def place(label: str) -> tuple[int, str]:
 
 
 def described(settings: Mapping[str, Any]) -> str:
-    """`weight_kl=0, epochs=2`."""
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+    """Settings as a table shows them, by their names of today.
+
+    >>> described({"weight_kl": 0, "epochs": 2})
+    'weight_kl_scale=0, epochs=2'
+    """
+    return ", ".join(f"{current_setting(key)}={value}" for key, value in settings.items())
 
 
 def seeds_in_words(counts: Mapping[str, int]) -> str:

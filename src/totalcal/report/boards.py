@@ -206,8 +206,8 @@ def _board(column: Column, runs: list[tuple[RunFolder, Record]], most_drawn: int
 def slug(text: str) -> str:
     """Letters, digits and dashes, safe in an address and in a file name; everything else is a dash.
 
-    >>> slug("etp (weight_kl=0)"), slug("../../etc")
-    ('etp-weight_kl-0', 'etc')
+    >>> slug("etp (weight_kl_scale=0)"), slug("../../etc")
+    ('etp-weight_kl_scale-0', 'etc')
     """
     return re.sub(r"\W+", "-", text).strip("-")
 

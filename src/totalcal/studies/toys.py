@@ -20,7 +20,7 @@ from totalcal.parts.sampling import Noise
 from totalcal.process import TuringProcess
 from totalcal.training.sources import TensorSource
 from totalcal.training.step import Descent, Pass
-from totalcal.types import Batch, LossWeights
+from totalcal.types import Batch, KLScales
 
 # The paper's.
 POINTS_PER_CLASS = 20
@@ -167,7 +167,7 @@ def toy_process(toy: Toy) -> TuringProcess:
         latent=memory,
         head=EvidentialHead(ResidualEvidence(), prior_map=nn.Identity()),
         num_classes=num_classes,
-        weights=LossWeights(local=LOCAL_KL),
+        kl_scales=KLScales(local=LOCAL_KL),
     )
 
 

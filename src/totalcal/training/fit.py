@@ -249,7 +249,7 @@ def _behind_backbone(model: TuringProcess) -> TuringProcess:
             "a frozen backbone has one output per input, but this one draws its weights. "
             'Make the model with layers="none", or train all of it.'
         )
-    return TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.weights)
+    return TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
 
 
 @torch.no_grad()
