@@ -67,7 +67,7 @@ def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
     """A line for each model: error, NLL and ECE at 15 and at 100 bins."""
     scores = [(RunningScores(bins=15), RunningScores(bins=100)) for _ in models.configs]
     noise = [_generator(variant, config) for config in models.configs]
-    for inputs, labels in _corrupted(variant, models):
+    for inputs, labels in corrupted_batches(variant, models):
         for config, predictor, generator, tallies in zip(
             models.configs, models.predictors, noise, scores, strict=True
         ):
@@ -81,7 +81,7 @@ def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
     return [_line(variant, config, tallies) for config, tallies in zip(models.configs, scores, strict=True)]
 
 
-def _corrupted(variant: Variant, models: Restored) -> Iterator[Batch]:
+def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
     """The test set corrupted, block by block, scaled as the models are used to."""
     test = models.test.subset(torch.arange(len(models.test))[: variant.images])
     grey = test.inputs.shape[-1] == 1

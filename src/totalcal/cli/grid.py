@@ -65,6 +65,9 @@ def run(
     corruption_images: Annotated[
         int | None, typer.Option(help="How many test images to corrupt; all unless told.", min=1)
     ] = None,
+    domain: Annotated[
+        bool, typer.Option("--domain", help="Let the trained models remember their domain; judge that, too.")
+    ] = False,
 ) -> None:
     """Train and judge every model with every seed; what is finished is skipped."""
     from totalcal.bench.grid import Grid, grid_jobs, models_named
@@ -78,6 +81,10 @@ def run(
 
         part = parsed_slice(corruption_types, severities)
         run_jobs(corruption_jobs(jobs.folders(), *part, corruption_images, data_dir), engine, workers)
+    if domain:
+        from totalcal.bench.domain import domain_jobs
+
+        run_jobs(domain_jobs(jobs.folders(), data_dir), engine, workers)
     typer.echo(f"Now: totalcal table {out}{' --corruptions' * corruptions}", err=True)
 
 

@@ -25,7 +25,9 @@ def gather(runs: Runs, target: Target) -> None:
     from totalcal.records.gathering import gather as gathered
 
     count = gathered(runs, target)
-    typer.echo(f"{target}: {count.records} runs, {count.corruptions} lines of corruptions")
+    typer.echo(
+        f"{target}: {count.records} runs, {count.corruptions} lines of corruptions, {count.domain} of domains"
+    )
 
 
 @results.command(epilog=Example("totalcal results write README.md docs/results"))

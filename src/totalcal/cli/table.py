@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,11 +36,14 @@ def table(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     cost: Annotated[bool, typer.Option("--cost", help="Seconds per epoch, relative to softmax.")] = False,
     corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
+    domain: Annotated[
+        bool, typer.Option("--domain", help="Who tells OOD inputs, what fading costs, what corruption does.")
+    ] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
     """Table 2 of the paper from finished runs."""
     warn_of_damage(runs)
-    show = _costs if cost else _corruptions if corruptions or figure else _results
+    show = _costs if cost else _domain if domain else _corruptions if corruptions or figure else _results
     typer.echo(show(runs, Format.JSON if as_json else format))
     if figure:
         from totalcal.report.sections.corruptions import draw_severity_figure
@@ -88,6 +92,16 @@ def _corruptions(runs: Path, format: Format) -> str:
 
     columns = corruption_columns(corruption_records(runs))
     return _printed(format, lambda: corruption_table(columns), corruption_lines(columns), {})
+
+
+def _domain(runs: Path, format: Format) -> str:
+    from totalcal.records.domain import TABLES, domain_records
+
+    records = domain_records(runs)
+    lines = [dict(record) for record in records]
+    names = ["panel"] if format in (Format.JSON, Format.CSV) else list(TABLES)
+    tables = [partial(TABLES[name], records) for name in names]
+    return "\n\n".join(_printed(format, table, lines, {}) for table in tables)
 
 
 def _printed(

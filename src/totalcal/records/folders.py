@@ -121,6 +121,10 @@ class RunFolder:
         return self.path / "corruptions.jsonl"
 
     @property
+    def domain_file(self) -> Path:
+        return self.path / "domain.jsonl"
+
+    @property
     def timing(self) -> Timing:
         return Timing(self.path / "timing.jsonl")
 
@@ -146,7 +150,13 @@ class RunFolder:
         A file that cannot be read is set aside as `NAME.damaged`: it stops neither this run nor the others.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        for file in (self.config_file, self.timing.file, self.failures_file, self.corruptions_file):
+        for file in (
+            self.config_file,
+            self.timing.file,
+            self.failures_file,
+            self.corruptions_file,
+            self.domain_file,
+        ):
             if unreadable(file):
                 file.replace(file.with_name(file.name + _ASIDE))
         if not self.config_file.exists():

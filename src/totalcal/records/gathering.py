@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from totalcal.errors import InputError
 from totalcal.records.corruptions import under_corruption
+from totalcal.records.domain import domain_lines
 from totalcal.records.folders import RunFolder, finished_records, finished_runs
 from totalcal.records.labels import place
 from totalcal.records.lines import Line, Record, read_lines, write_lines
@@ -18,13 +19,14 @@ class Gathered(NamedTuple):
 
     records: int
     corruptions: int
+    domain: int
 
 
 def gather(runs: Path, target: Path) -> Gathered:
     """The records of the finished runs beneath `runs`, added to `target`; a run that was there is replaced.
 
-    Beside `fashion.jsonl` stand `fashion.timing.jsonl`, the hours, and `fashion.corruptions.jsonl` if there
-    are any. What came from other folders of runs, or from another machine, stays.
+    Beside `fashion.jsonl` stand `fashion.timing.jsonl`, the hours, and `fashion.corruptions.jsonl` and
+    `fashion.domain.jsonl` if there are any. What came from other folders, or from another machine, stays.
     """
     if target.suffix != ".jsonl":
         raise InputError(f"records are kept as JSON lines: a name that ends in .jsonl, not {target.name!r}.")
@@ -35,7 +37,9 @@ def gather(runs: Path, target: Path) -> Gathered:
     _merged(timing_file(target), hours, ("config",))
     spoiled = [_rounded(line) for line in under_corruption(finished)]
     corrupted = _merged(corruptions_file(target), spoiled, ("config", "corruption", "severity"))
-    return Gathered(records, corrupted)
+    remembered = [_rounded(line) for line in domain_lines(finished)]
+    domain = _merged(domain_file(target), remembered, ("config", "ood", "severity"))
+    return Gathered(records, corrupted, domain)
 
 
 def timing_file(records: Path) -> Path:
@@ -46,10 +50,14 @@ def corruptions_file(records: Path) -> Path:
     return records.with_suffix(".corruptions.jsonl")
 
 
+def domain_file(records: Path) -> Path:
+    return records.with_suffix(".domain.jsonl")
+
+
 def _merged(target: Path, lines: Sequence[Record], identity: tuple[str, ...]) -> int:
     found: dict[tuple[Any, ...], Record] = {}
     for line in [*read_lines(target), *lines]:
-        found[tuple(line[key] for key in identity)] = line
+        found[tuple(line.get(key) for key in identity)] = line
     if found:
         write_lines(target, sorted(found.values(), key=lambda line: _order(line, identity)))
     return len(found)
@@ -58,7 +66,7 @@ def _merged(target: Path, lines: Sequence[Record], identity: tuple[str, ...]) ->
 def _order(line: Record, identity: tuple[str, ...]) -> tuple[Any, ...]:
     """Seed by seed, as the grid runs them; nothing depends on where or when a run took place."""
     run = line["task"], line["preset"], line["seed"], place(line["model"])
-    return (*run, *(line[key] for key in identity))
+    return (*run, *(line.get(key) or 0 for key in identity))
 
 
 def _hours(run: RunFolder) -> Line:

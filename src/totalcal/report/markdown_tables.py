@@ -11,7 +11,8 @@ from totalcal.records import paper
 from totalcal.records.aggregate import Summary, show, summarise
 from totalcal.records.compare import bold
 from totalcal.records.corruptions import corruption_columns, corruption_table
-from totalcal.records.gathering import corruptions_file, timing_file
+from totalcal.records.domain import TABLES as DOMAIN_TABLES
+from totalcal.records.gathering import corruptions_file, domain_file, timing_file
 from totalcal.records.labels import (
     better,
     by_column,
@@ -73,6 +74,14 @@ def _gaps(records: Path, arguments: Sequence[str]) -> str:
 def _corruptions(records: Path, arguments: Sequence[str]) -> str:
     """The paper's Table 4."""
     return as_markdown(corruption_table(corruption_columns(read(corruptions_file(records)))))
+
+
+def _domain(records: Path, arguments: Sequence[str]) -> str:
+    """Tables of the domain benchmark, by name: panel, fading, severity."""
+    if not arguments or not set(arguments) <= set(DOMAIN_TABLES):
+        raise InputError(f"name tables of the domain benchmark: {', '.join(DOMAIN_TABLES)}.")
+    lines = read(domain_file(records))
+    return "\n\n".join(as_markdown(DOMAIN_TABLES[name](lines)) for name in arguments)
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
@@ -258,6 +267,7 @@ BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
         "choice": _choice,
         "gaps": _gaps,
         "corruptions": _corruptions,
+        "domain": _domain,
         "hours": _hours,
         "hashes": _hashes,
     }

@@ -1,0 +1,174 @@
+"""The domain benchmark from records: who tells OOD inputs, what fading costs, what corruption does."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from totalcal.errors import InputError
+from totalcal.records.aggregate import Summary, show, summarise
+from totalcal.records.folders import RunFolder, finished_runs
+from totalcal.records.labels import by_column, column_title, common_settings, in_order, labelled
+from totalcal.records.lines import Record
+from totalcal.records.store import read
+from totalcal.records.table import Cell, Group, Table
+
+CORRUPTION = "corruption/"
+NO_OOD = "none"
+
+SCORES: Mapping[str, str] = MappingProxyType(
+    {
+        "unfamiliarity": "familiarity",
+        "entropy": "entropy",
+        "mutual_information": "mutual information",
+        "max_softmax": "max softmax",
+        "max_logit": "max logit",
+        "energy": "energy",
+        "gen": "GEN",
+        "knn": "50th neighbour",
+        "mahalanobis": "Mahalanobis",
+        "relative_mahalanobis": "relative Mahalanobis",
+        "vim": "ViM",
+        "ddu": "Gaussian per class (DDU)",
+    }
+)
+FADES = ("0", "0.001", "0.003", "0.01")
+_NOTE = "AUROC, %, OOD positive; mean ± standard deviation over seeds; bold: within half a point of the best."
+
+
+def domain_lines(runs: Iterable[RunFolder]) -> list[Record]:
+    """The lines of these runs."""
+    files = [run.domain_file for run in runs if run.domain_file.exists()]
+    return [line for file in files for line in read(file)]
+
+
+def domain_records(root: Path) -> list[Record]:
+    """Those of every finished run beneath a folder."""
+    found = domain_lines(finished_runs(root))
+    if not found:
+        raise InputError(f"no run in {root} has remembered its domain. Do: totalcal run TASK --domain")
+    return found
+
+
+def panel_table(records: Sequence[Record]) -> Table:
+    """One group per model, one row per score, one column per OOD set: the worst first, far before near."""
+    lines = [line for line in labelled(records) if not _is_special(line)]
+    names = _panel(lines)
+    groups = [
+        Group(f"{title}: {model}", _score_rows([line for line in part if line["model"] == model], names))
+        for title, part in _by_task(lines)
+        for model in in_order({line["model"] for line in part})
+    ]
+    return Table(["", "worst", *names], groups, [_NOTE])
+
+
+def fading_table(records: Sequence[Record]) -> Table:
+    """What fading gives and costs, per τ: NLL, ECE, AUROC of the entropy on each set; and false alarms."""
+    lines = [line for line in labelled(records) if not line["ood"].startswith(CORRUPTION)]
+    names = _panel([line for line in lines if not _is_special(line)])
+    groups = []
+    for title, part in _by_task(lines):
+        for model in in_order({line["model"] for line in part}):
+            mine = [line for line in part if line["model"] == model]
+            rows = [_fade_row(mine, fade, names) for fade in FADES]
+            groups.append(Group(f"{title}: {model} ({_alarms(mine)})", rows))
+    header = ["τ", "NLL", "ECE, %", *(f"entropy AUROC, {name}" for name in names)]
+    return Table(header, groups, ["τ = 0 is no fading. Mean ± standard deviation over seeds."])
+
+
+def severity_table(records: Sequence[Record]) -> Table:
+    """Does familiarity fall as accuracy does? And who tells which answers are wrong?"""
+    lines = [line for line in labelled(records) if line["ood"].startswith(CORRUPTION)]
+    keys: Mapping[str, str] = {
+        "error": "error, %",
+        "familiarity": "mean familiarity, %",
+        "alarms/0.05": "familiarity ≤ 5 %, %",
+        "wrong_by_entropy": "wrong answers by entropy",
+        "wrong_by_unfamiliarity": "by familiarity",
+        "wrong_by_both": "by both",
+    }
+    groups = []
+    for title, part in _by_task(lines):
+        for model in in_order({line["model"] for line in part}):
+            mine = [line for line in part if line["model"] == model]
+            severities = sorted({line["severity"] for line in mine})
+            rows = [_severity_row(mine, severity, keys) for severity in severities]
+            groups.append(Group(f"{title}: {model}", rows))
+    note = "Means over the types of corruption and seeds; the last three are AUROCs, in %."
+    return Table(["severity", *keys.values()], groups, [note])
+
+
+def _is_special(line: Record) -> bool:
+    name: str = line["ood"]
+    return name == NO_OOD or name.startswith(CORRUPTION)
+
+
+def _by_task(lines: Sequence[Record]) -> list[tuple[str, Sequence[Record]]]:
+    columns = by_column(lines).items()
+    return [(column_title(task, preset, common_settings(part)), part) for (task, preset), part in columns]
+
+
+def _panel(lines: Sequence[Record]) -> list[str]:
+    """Far before near, each in the order of the records."""
+    nearness = {line["ood"]: line["nearness"] for line in lines}
+    return sorted(nearness, key=lambda name: nearness[name] != "far")
+
+
+def _score_rows(lines: Sequence[Record], names: Sequence[str]) -> list[list[Cell]]:
+    scores = [score for score in SCORES if any(f"auroc_by_{score}" in line for line in lines)]
+    found = {score: _by_set(lines, f"auroc_by_{score}", names) for score in scores}
+    best = {name: max(found[score][name].mean for score in scores if name in found[score]) for name in names}
+    worst = {
+        score: min(summaries.values(), key=lambda summary: summary.mean) for score, summaries in found.items()
+    }
+    best_worst = max(summary.mean for summary in worst.values())
+    return [
+        [
+            Cell(SCORES[score]),
+            _cell(worst[score], best_worst),
+            *(_cell(found[score][name], best[name]) if name in found[score] else Cell("") for name in names),
+        ]
+        for score in scores
+    ]
+
+
+def _by_set(lines: Sequence[Record], key: str, names: Sequence[str]) -> dict[str, Summary]:
+    values: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        if key in line:
+            values[line["ood"]].append(line[key])
+    return {name: summarise(values[name]) for name in names if values[name]}
+
+
+def _cell(summary: Summary, best: float) -> Cell:
+    return Cell(show("auroc", summary), summary.mean >= best - 0.005, summary.mean)
+
+
+def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str]) -> list[Cell]:
+    own = [line for line in lines if line["ood"] == NO_OOD]
+    nll = summarise(line[f"nll/{fade}"] for line in own)
+    ece = summarise(line[f"ece/{fade}"] for line in own)
+    told = _by_set(lines, f"auroc_faded/{fade}", names)
+    return [
+        Cell(fade),
+        Cell(show("nll", nll, 3)),
+        Cell(show("ece", ece, 2)),
+        *(_cell(told[name], 2.0) if name in told else Cell("") for name in names),
+    ]
+
+
+def _alarms(lines: Sequence[Record]) -> str:
+    own = [line for line in lines if line["ood"] == NO_OOD]
+    five, one = (summarise(line[f"false_alarms/{level}"] for line in own) for level in ("0.05", "0.01"))
+    return f"false alarms on the test set at 5 % and 1 %: {show('error', five)} and {show('error', one)}"
+
+
+def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -> list[Cell]:
+    mine = [line for line in lines if line["severity"] == severity]
+    means = [summarise(line[key] for line in mine if key in line).mean for key in keys]
+    return [Cell(str(severity)), *(Cell(f"{100 * mean:.1f}", sort=mean) for mean in means)]
+
+
+TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(
+    {"panel": panel_table, "fading": fading_table, "severity": severity_table}
+)
