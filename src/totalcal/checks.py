@@ -8,7 +8,7 @@ from totalcal.errors import InputError, LabelError, ShapeError
 
 def check_inputs(inputs: Tensor) -> None:
     """Inputs are finite, and there is at least one."""
-    if inputs.dim() == 0 or len(inputs) == 0:
+    if inputs.dim() == 0 or inputs.shape[0] == 0:  # not `len`, which an export would take for a constant
         raise InputError("at least one input is needed, but none came. The first axis is the batch.")
     if _may_hold_nan_or_infinity(inputs) and not torch.isfinite(inputs).all():
         bad = (~torch.isfinite(inputs)).flatten(1).any(1).nonzero().flatten()
@@ -19,13 +19,18 @@ def check_inputs(inputs: Tensor) -> None:
 
 
 def _may_hold_nan_or_infinity(inputs: Tensor) -> bool:
-    """NaN and infinity survive a sum: one cheap pass tells all batches but a rare huge one."""
+    """NaN and infinity survive a sum: one cheap pass tells all batches but a rare huge one.
+
+    An exported or compiled program has no place for errors that depend on its inputs.
+    """
+    if torch.compiler.is_compiling():
+        return False
     return inputs.is_floating_point() and not bool(inputs.sum().isfinite())
 
 
 def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
     """A backbone gives a row of `num_classes` finite numbers for each input."""
-    if embedding.dim() != 2 or len(embedding) != rows:
+    if embedding.dim() != 2 or embedding.shape[0] != rows:
         raise ShapeError(
             f"the backbone gives a tensor of shape {tuple(embedding.shape)} for {rows} inputs, but "
             f"({rows}, {num_classes}) is needed. Flatten its output."

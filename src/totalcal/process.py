@@ -1,6 +1,7 @@
 """The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -15,6 +16,7 @@ from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_k
 from totalcal.parts.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
+from totalcal.parts.moments import UntaughtLayerError, points_and_mean, readout_points
 from totalcal.parts.repeating import repeated_and_mean
 from totalcal.parts.sampling import (
     Noise,
@@ -28,11 +30,13 @@ from totalcal.parts.sampling import (
 from totalcal.parts.taps import Collector, Tap, tap
 from totalcal.parts.weights import point_layers, total_weight_kl
 from totalcal.types import (
+    BY_MOMENTS,
     DETERMINISTIC,
     Batch,
     Belief,
     ContextUse,
     Dirichlet,
+    Draws,
     KLScales,
     LossTerms,
     Movement,
@@ -42,6 +46,11 @@ from totalcal.types import (
 )
 
 CONTEXT_BLOCK = 50
+_FALLBACK_DRAWS = 10
+
+
+class MomentsWarning(UserWarning):
+    """Moments were asked for, and draws were made."""
 
 
 class TuringProcess(nn.Module):
@@ -161,29 +170,44 @@ class TuringProcess(nn.Module):
     def predict(
         self,
         inputs: Tensor,
-        draws: int = 10,
+        draws: Draws = 10,
         context: Batch | None = None,
         generator: torch.Generator | None = None,
     ) -> Predictive:
         """The predictive distribution, with so many draws of θ = (w, Z); 0 takes mean weights and mean cells.
 
         What is deterministic runs once, however many draws there are. From three draws on they come in pairs
-        of opposite noise.
+        of opposite noise. "moments" draws nothing (`predict_moments`); where a layer has no rule for it, a
+        warning names the layer, and ten draws are made that all rows share.
         """
+        if draws == "moments":
+            return self._moments_or_draws(inputs, context)
         noise = _noise_for(draws, Sharing.ROWS, generator, paired=True)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws))
 
     @torch.no_grad()
     def predict_shared(
-        self, inputs: Tensor, draws: int = 10, context: Batch | None = None, seed: int = 0
+        self, inputs: Tensor, draws: Draws = 10, context: Batch | None = None, seed: int = 0
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
         Costs more: the layers whose weights have a distribution run with weights of their own for each draw.
         """
+        if draws == "moments":
+            return self._moments_or_draws(inputs, context)
         generator = torch.Generator(inputs.device).manual_seed(seed)
         noise = _noise_for(draws, Sharing.SHARED, generator, paired=True)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
+
+    def predict_moments(self, inputs: Tensor, context: Batch | None = None) -> Predictive:
+        """One pass without draws: moments go through the backbone, and fixed points through latent and head.
+
+        The same for any batch, every time, up to rounding; gradients flow.
+
+        Raises:
+            UntaughtLayerError: A layer of the backbone has no rule (`parts.moments.moment_rule`).
+        """
+        return self._predicted(inputs, 0, context, None, BY_MOMENTS if self._is_random() else DETERMINISTIC)
 
     @torch.no_grad()
     def log_joint(
@@ -211,8 +235,11 @@ class TuringProcess(nn.Module):
 
     def _sampling(self, draws: int, seed: int | None = None) -> Sampling:
         """How a prediction with so many draws was made; rows share draws where a seed was given."""
-        is_random = bool(stochastic_layers(self.backbone)) or self.latent.width > 0
-        return Sampling(draws, seed, shared=seed is not None) if draws and is_random else DETERMINISTIC
+        is_random = draws > 0 and self._is_random()
+        return Sampling(draws, seed, shared=seed is not None) if is_random else DETERMINISTIC
+
+    def _is_random(self) -> bool:
+        return bool(stochastic_layers(self.backbone)) or self.latent.width > 0
 
     @torch.no_grad()
     def observe(self, inputs: Tensor, taps: Sequence[Tap]) -> Observation:
@@ -225,26 +252,43 @@ class TuringProcess(nn.Module):
         assert observation is not None
         return observation
 
+    def _moments_or_draws(self, inputs: Tensor, context: Batch | None) -> Predictive:
+        try:
+            return self.predict_moments(inputs, context)
+        except UntaughtLayerError as problem:
+            name = problem.place_in(self.backbone)
+            warnings.warn(
+                f"{name}: {problem} {_FALLBACK_DRAWS} draws take their place.", MomentsWarning, stacklevel=3
+            )
+            return self.predict_shared(inputs, _FALLBACK_DRAWS, context)
+
     def _predicted(
-        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise, sampling: Sampling
+        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise | None, sampling: Sampling
     ) -> Predictive:
         self._check_context(context)
         belief, observation = self._beliefs(inputs, draws, context, noise, self.domain.taps)
         familiarity = self.domain.read(observation)
+        paired = noise is not None and noise.paired
         faded = self.domain.faded(belief, familiarity)
-        return Predictive(faded, sampling, familiarity, paired=noise.paired)
+        return Predictive(faded, sampling, familiarity, paired=paired)
 
     def _beliefs(
-        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise, taps: Sequence[Tap]
+        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise | None, taps: Sequence[Tap]
     ) -> tuple[Belief, Observation | None]:
-        """A belief for each draw and row, and what the taps saw; the context passes with the inputs."""
+        """A belief for each draw and row, and what the taps saw; the context passes with the inputs.
+
+        Without noise there are points of moments in the place of draws.
+        """
         check_inputs(inputs)
         rows = inputs if context is None else torch.cat([context.inputs.to(inputs.dtype), inputs])
         rows, length = self._received(rows), 0 if context is None else len(context.labels)
         collector = Collector(taps, rows, skipped=length)
         with evaluating(self):
-            embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
-            check_embedding(embedding[0], len(rows), self.num_classes)
+            if noise is None:
+                embedding, mean = points_and_mean(self.backbone, rows, collector)
+            else:
+                embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
+            check_embedding(embedding[0], rows.shape[0], self.num_classes)
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels)
                 embedding = embedding[:, length:]
@@ -255,8 +299,11 @@ class TuringProcess(nn.Module):
         entropy = categorical_entropy(at_means.mean[0])
         return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
-    def _belief(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Belief:
-        readout = self.latent.draw(embedding, context, draws, noise)
+    def _belief(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise | None) -> Belief:
+        if noise is None:
+            readout = readout_points(self.latent, embedding, context)
+        else:
+            readout = self.latent.draw(embedding, context, draws, noise)
         count = max(len(embedding), len(readout))
         return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
 
@@ -326,7 +373,7 @@ class GivenContext:
         self.process, self.context = process, context
 
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Tensor, draws: Draws = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         return self.process.predict(inputs, draws, self.context, generator)
 

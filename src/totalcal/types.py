@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,12 +17,14 @@ from totalcal.functional.decomposition import Decomposition, categorical_entropy
 from totalcal.functional.rounding import at_least_single
 
 __all__ = [
+    "BY_MOMENTS",
     "DETERMINISTIC",
     "Batch",
     "Belief",
     "ContextUse",
     "Decomposition",
     "Dirichlet",
+    "Draws",
     "Faded",
     "Familiarity",
     "KLScales",
@@ -33,6 +35,10 @@ __all__ = [
     "Predictor",
     "Sampling",
 ]
+
+
+Draws = int | Literal["moments"]
+"""How many draws of θ; "moments" takes none, and lets fixed points stand for what is random."""
 
 
 class Batch(NamedTuple):
@@ -270,17 +276,19 @@ class Sampling:
     """How the draws of θ behind a prediction were made: what has to be alike for scores to compare.
 
     Attributes:
-        draws: How many; 0 where nothing was drawn, so that the prediction is the same every time.
+        draws: How many; 0 where nothing was drawn, so that the prediction is the same every time; "moments"
+            where fixed points, which all rows share, stand for the moments of the weights and the memory.
         seed: What the draws are a function of; None where they came from a generator that goes on.
         shared: Whether all rows, of all calls with this seed, met the same draws.
     """
 
-    draws: int
+    draws: Draws
     seed: int | None = None
     shared: bool = False
 
 
 DETERMINISTIC = Sampling(draws=0)
+BY_MOMENTS = Sampling(draws="moments", seed=0, shared=True)
 
 
 class Familiarity(NamedTuple):
@@ -373,7 +381,7 @@ class Predictive:
 
     def decompose(self) -> Decomposition:
         """The variance of the label in three terms, batch × classes each; each is estimated without bias."""
-        return decompose(self.belief.mean, self.belief.variance, self.paired)
+        return decompose(self.belief.mean, self.belief.variance, self.paired, self.sampling == BY_MOMENTS)
 
     @classmethod
     def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":

@@ -30,7 +30,7 @@ from totalcal.files.saved import save
 from totalcal.models import model_named
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
 from totalcal.training.callbacks import Callback, ProgressBar
-from totalcal.types import Batch, ContextUse, Predictive
+from totalcal.types import Batch, ContextUse, Draws, Predictive
 
 _ROWS_AT_ONCE = 4096
 
@@ -85,7 +85,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: int | None = 20,
         validation_fraction: float = 0.15,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        draws: int = 10,
+        draws: Draws = 10,
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:

@@ -30,7 +30,7 @@ from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import PictureSteps
 from totalcal.process import TuringProcess
 from totalcal.rejection import Decisions, Gate
-from totalcal.types import Batch, Predictive
+from totalcal.types import Batch, Draws, Predictive
 
 ClassName = str | int | float | bool
 
@@ -58,7 +58,7 @@ class SavedModel:
                 f"the model has {self.model.num_classes} classes, but {len(self.classes)} names came."
             )
 
-    def predict(self, rows: npt.ArrayLike, draws: int | None = None) -> Predictive:
+    def predict(self, rows: npt.ArrayLike, draws: Draws | None = None) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split.
 
         Without `draws` it is made as the gate needs it, or with 10 draws where there is no gate.
@@ -68,7 +68,7 @@ class SavedModel:
             return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
         return self.predict_shared(rows, DRAWS if draws is None else draws)
 
-    def predict_shared(self, rows: npt.ArrayLike, draws: int = DRAWS, seed: int = 0) -> Predictive:
+    def predict_shared(self, rows: npt.ArrayLike, draws: Draws = DRAWS, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share."""
         return self.model.eval().predict_shared(self._inputs(rows), draws, self.context, seed)
 

@@ -26,13 +26,18 @@ class Decomposition(NamedTuple):
         return Decomposition(*(term.sum(-1) for term in self))
 
 
-def decompose(means: Tensor, variances: Tensor, paired: bool = False) -> Decomposition:
+def decompose(
+    means: Tensor, variances: Tensor, paired: bool = False, complete: bool = False
+) -> Decomposition:
     """The law of total variance, section 4.
 
     reducible = Var_s(m_s), irreducible = E_s[u_s], data = E_s[m_s − m_s² − u_s]
+
+    `complete` draws are no sample but the whole distribution, as the points of `functional.points`: then
+    Var_s is the mean square, and the three terms add up to p̂ (1 − p̂).
     """
     return Decomposition(
-        reducible=variance_over_draws(means, paired),
+        reducible=means.var(0, correction=0) if complete else variance_over_draws(means, paired),
         irreducible=variances.mean(0),
         data=(means * (1 - means) - variances).mean(0).clamp_min(0),  # rounding may leave −10⁻¹⁷
     )

@@ -31,7 +31,9 @@ from totalcal.functional.moments import Moments, Value
 from totalcal.functional.points import gaussian_points, pairs_for
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
-from totalcal.parts.sampling import Noise, Sharing, StochasticLayer
+from totalcal.parts.repeating import has_hooks, repeated
+from totalcal.parts.sampling import AtMeans, Noise, Sharing, StochasticLayer
+from totalcal.parts.taps import Collector, collecting
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
 from totalcal.types import Batch
 
@@ -106,11 +108,24 @@ def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> 
     pairs = pairs_for(classes)
     keys = _key_weight(latent)
     if keys is None or not isinstance(latent, ExternalMemory):
-        noise = Noise(torch.Generator(embedding.device).manual_seed(_LATENT_SEED), Sharing.SHARED)
+        noise = Noise(
+            torch.Generator(embedding.device).manual_seed(_LATENT_SEED), Sharing.SHARED, paired=True
+        )
         return latent.draw(embedding, context, 2 * pairs, noise)
     along = gaussian_points(len(latent.cells), pairs, embedding, seed=1)
     across = gaussian_points(classes, pairs, embedding, seed=2)
     return read_along(embedding, latent.cells, keys, math.sqrt(latent.cell_variance), along, across)
+
+
+def points_and_mean(
+    backbone: nn.Module, inputs: Tensor, collector: Collector
+) -> tuple[Tensor, Tensor | None]:
+    """`embedding_points`, and the embedding at mean weights for the collector to look at, as with draws."""
+    points = embedding_points(backbone, inputs)
+    if not collector.taps:
+        return points, None
+    with collecting(collector):
+        return points, repeated(backbone, inputs, 1, Noise(sharing=Sharing.MEAN))
 
 
 def propagate(module: nn.Module, value: Value) -> Value:
@@ -118,7 +133,7 @@ def propagate(module: nn.Module, value: Value) -> Value:
     if not isinstance(value, Moments) and not _is_random(module):
         known: Tensor = module(value)
         return known
-    if _has_hooks(module):
+    if has_hooks(module):
         raise UntaughtLayerError(module, "it has hooks, which a rule would not call")
     if isinstance(module, MeanFieldLayer | nn.Linear | nn.Conv2d):
         return moments.linear(value, _weight(module), module.bias, _product(module))
@@ -140,7 +155,7 @@ def _embedding(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor | No
     value: Value = inputs
     for module in before:
         value = propagate(module, value)
-    if isinstance(value, Moments) and isinstance(last, MeanFieldLinear | nn.Linear) and not _has_hooks(last):
+    if isinstance(value, Moments) and isinstance(last, MeanFieldLinear | nn.Linear) and not has_hooks(last):
         weight = _weight(last)
         classes = len(weight.mean if isinstance(weight, Moments) else weight)
         if pairs_for(classes) >= classes:  # enough points to show a covariance
@@ -154,7 +169,7 @@ def _embedding(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor | No
 
 def _links(module: nn.Module) -> list[nn.Module]:
     """The modules that run one after the other, with the last one taken apart as well."""
-    if type(module) is not nn.Sequential or len(module) == 0 or _has_hooks(module):
+    if type(module) is not nn.Sequential or len(module) == 0 or has_hooks(module):
         return [module]
     *before, last = module
     return [*before, *_links(last)]
@@ -182,7 +197,7 @@ def _root(covariance: Tensor) -> Tensor:
 
 def _weight(layer: MeanFieldLayer | nn.Linear | nn.Conv2d) -> Value:
     if isinstance(layer, MeanFieldLayer):
-        return Moments(layer.weight_mean, layer.log_variance.exp())
+        return Moments(layer.weight_mean, layer.log_variance.exp_())
     return layer.weight
 
 
@@ -201,15 +216,15 @@ def _as_moments(value: Value) -> Moments:
 
 
 def _is_random(module: nn.Module) -> bool:
-    return any(isinstance(part, StochasticLayer) or _is_dropping(part) for part in module.modules())
+    if isinstance(module, AtMeans):
+        return False
+    if isinstance(module, StochasticLayer) or _is_dropping(module):
+        return True
+    return any(map(_is_random, module.children()))
 
 
 def _is_dropping(module: nn.Module) -> bool:
     return module.training and isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def _random_state() -> Tensor | None:
@@ -222,6 +237,11 @@ def _random_state() -> Tensor | None:
 @moment_rule(nn.Identity)
 def _identity(layer: nn.Identity, inputs: Moments) -> Moments:
     return inputs
+
+
+@moment_rule(AtMeans)
+def _at_means(layer: AtMeans, inputs: Moments) -> Moments:
+    raise UntaughtLayerError(layer, "means were asked for behind a layer that draws")
 
 
 @moment_rule(nn.Flatten)

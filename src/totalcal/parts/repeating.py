@@ -73,7 +73,7 @@ def _is_chain(backbone: nn.Module) -> bool:
     drawing = [link for link in backbone if isinstance(link, MeanFieldLinear)]
     if len(drawing) != len(stochastic_layers(backbone)) or len(drawing) != len(set(drawing)):
         return False  # some are deeper inside, or used twice
-    if any(layer.is_reused for layer in drawing) or any(map(_has_hooks, [backbone, *drawing])):
+    if any(layer.is_reused for layer in drawing) or any(map(has_hooks, [backbone, *drawing])):
         return False  # hooks are called by a pass of the module itself only
     links = list(backbone)
     return all(map(_goes_row_by_row, links[links.index(drawing[0]) :]))
@@ -93,7 +93,7 @@ def _goes_row_by_row(link: nn.Module) -> bool:
     return isinstance(link, MeanFieldLinear) or type(link) in _ROW_BY_ROW
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
     """Whether hooks would miss something; those of taps look at the pass at means alone."""
     hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
     return not all(getattr(hook, "only_looks", False) for hook in hooks)

@@ -21,7 +21,7 @@ from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import picture_files
 from totalcal.predicting.inputs import Chunk, rows_of
 from totalcal.rejection import sampling_of
-from totalcal.types import Predictive
+from totalcal.types import Draws, Predictive
 from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
 from totalcal.whole_files import write_whole
 
@@ -40,7 +40,7 @@ def predict_file(
     inputs: Path,
     output: Path,
     *,
-    draws: int | None = None,
+    draws: Draws | None = None,
     chunk_size: int = 256,
     strict: bool = False,
     on_rows: Callable[[int], None] = lambda rows: None,
@@ -85,7 +85,7 @@ def predict_file(
     return Summary(file.rows, file.rows - before, file.bad_rows, output)
 
 
-def _check_draws(saved: SavedModel, draws: int | None) -> None:
+def _check_draws(saved: SavedModel, draws: Draws | None) -> None:
     """Before any work: whether the gate can decide about predictions with these draws."""
     if saved.gate is None:
         return
@@ -107,7 +107,7 @@ def _lines(
     classes: tuple[object, ...],
     scores: Iterable[str],
     chunk: Chunk,
-    draws: int | None,
+    draws: Draws | None,
 ) -> list[list[object]]:
     if not chunk.names:
         return []

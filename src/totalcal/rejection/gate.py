@@ -27,7 +27,7 @@ from totalcal.rejection.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
 from totalcal.scores.blocks import Rows
 from totalcal.scores.external import eval_mode
-from totalcal.types import Predictive, Sampling
+from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
 from totalcal.uncertainties import uncertainty
 
 ACCEPT = "accept"
@@ -117,7 +117,7 @@ class Gate:
         *,
         rule: Rule | None = None,
         bars: str | Mapping[str, str] = "entropy",
-        draws: int | None = None,
+        draws: Draws | None = None,
         seed: int = 0,
         batch_size: int = 256,
     ) -> Self:
@@ -293,9 +293,13 @@ def _sampling(content: Mapping[str, Any] | None) -> Sampling | None:
     if content is None:
         return None
     draws, seed = content["draws"], content["seed"]
+    if content == asdict(BY_MOMENTS):
+        return BY_MOMENTS
     whole = isinstance(draws, int) and (seed is None or isinstance(seed, int))
     if not whole or not 0 <= draws <= _MOST_DRAWS:
-        raise GateError(f"a gate's predictions have 0 to {_MOST_DRAWS} draws, not {draws} of seed {seed}.")
+        raise GateError(
+            f"a gate's predictions have 0 to {_MOST_DRAWS} draws, or moments, not {draws} of seed {seed}."
+        )
     return Sampling(draws, seed, bool(content["shared"]))
 
 

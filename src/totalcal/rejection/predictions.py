@@ -25,7 +25,7 @@ def predict_like(model: Any, inputs: Any, sampling: Sampling) -> Predictive:
     elif hasattr(model, "predict_shared"):
         prediction = model.predict_shared(inputs, draws=sampling.draws, seed=sampling.seed or 0)
     elif hasattr(model, "predict"):
-        prediction = model.predict(inputs, draws=max(sampling.draws, 1))
+        prediction = model.predict(inputs, draws=sampling.draws or 1)
     else:
         prediction = None
     if not isinstance(prediction, Predictive):
@@ -59,6 +59,8 @@ def in_words(sampling: Sampling) -> str:
     """What a sampling is, for messages and summaries."""
     if sampling.draws == 0:
         return "predictions without draws"
+    if sampling.draws == "moments":
+        return "predictions by moments"
     if sampling.seed is None:
         return f"predictions with {sampling.draws} draws of their own in each call"
     return f"predictions with {sampling.draws} draws that all rows share (seed {sampling.seed})"

@@ -1,0 +1,132 @@
+"""Predictions by moments: near those of many draws, the same every time, with gradients, exportable."""
+
+import warnings
+
+import pytest
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from totalcal import BNNClassifier, Gate, load, save
+from totalcal.backbones import mlp
+from totalcal.errors import GateError
+from totalcal.models import MODELS
+from totalcal.parts.weights import MeanFieldLinear
+from totalcal.process import MomentsWarning, TuringProcess
+from totalcal.types import BY_MOMENTS, DETERMINISTIC, Batch, ContextUse, Predictive
+
+CLASSES = 4
+
+
+def model_of(name: str, seed: int = 0) -> TuringProcess:
+    """With weights and a memory that are random enough to be seen."""
+    torch.manual_seed(seed)
+    model = MODELS[name](mlp(6, CLASSES, (16,)), CLASSES)
+    for layer in model.modules():
+        if isinstance(layer, MeanFieldLinear):
+            layer.weight_log_variance.data.fill_(-2.5)
+            layer.weight_mean.data.mul_(4)
+    if name == "etp":
+        model.latent.cells.normal_()
+    return model.eval()
+
+
+def inputs(rows: int = 40) -> Tensor:
+    return torch.randn(rows, 6, generator=torch.Generator().manual_seed(1))
+
+
+def context_of(model: TuringProcess) -> Batch | None:
+    if model.context_use is not ContextUse.REQUIRED:
+        return None
+    return Batch(inputs(10), torch.arange(10) % CLASSES)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_moments_give_what_many_draws_give(name) -> None:
+    model = model_of(name)
+    found = model.predict(inputs(), draws="moments", context=context_of(model))
+    truth = model.predict(inputs(), draws=4000, context=context_of(model))
+    few = model.predict(inputs(), draws=10, context=context_of(model))
+    error = (found.probabilities - truth.probabilities).abs().max(-1)[0].mean()
+    assert error < 0.03
+    if name in ("bnn", "etp"):
+        assert error < (few.probabilities - truth.probabilities).abs().max(-1)[0].mean()
+        terms = [0, 2] if name == "bnn" else [0, 1, 2]  # a point mass has no irreducible part
+        ours, theirs = found.decompose().summed(), truth.decompose().summed()
+        assert min(spearmanr(ours[term], theirs[term])[0] for term in terms) > 0.95
+    total = torch.stack(found.decompose()).sum(0)
+    assert_close(total, found.probabilities * (1 - found.probabilities), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_has_one_answer_and_no_random_number_is_used_up(name) -> None:
+    model = model_of(name).double()
+    context = context_of(model)
+    context = context and Batch(context.inputs.double(), context.labels)
+    rows, state = inputs(5).double(), torch.get_rng_state()
+    whole = model.predict(rows, draws="moments", context=context)
+    parts = Predictive.joined([model.predict_shared(row, "moments", context) for row in rows.split(1)])
+    assert_close(whole.belief.mean, parts.belief.mean, rtol=0, atol=1e-10)
+    assert whole.sampling == parts.sampling == (DETERMINISTIC if name in ("softmax", "edl") else BY_MOMENTS)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_gradients_flow_from_a_prediction_to_all_weights() -> None:
+    model = model_of("etp")
+    model.predict_moments(inputs()).probabilities[:, 0].log().mean().backward()
+    moved = {name for name, weight in model.named_parameters() if weight.grad is not None}
+    assert {name for name, _ in model.named_parameters()} - moved == {"latent.key_map.linear.bias"}  # cancels
+    assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
+
+
+def test_a_layer_without_a_rule_is_named_and_draws_are_made_that_rows_share() -> None:
+    torch.manual_seed(0)
+    model = MODELS["bnn"](nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES)), CLASSES)
+    with pytest.warns(MomentsWarning, match=r"^1: there is no rule .* LayerNorm.* 10 draws"):
+        found = model.predict(inputs(), draws="moments")
+    assert found.sampling == model.predict_shared(inputs(), 10).sampling
+    assert_close(found.probabilities, model.predict_shared(inputs(), 10).probabilities)
+
+
+def test_no_warning_where_every_layer_has_a_rule() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model_of("etp").predict(inputs(), draws="moments")
+
+
+def test_gates_files_and_estimators_take_moments(tmp_path) -> None:
+    model, rows, labels = model_of("etp"), inputs(300), torch.arange(300) % CLASSES
+    gate = Gate.fit(model, rows, labels, draws="moments")
+    assert gate.sampling == BY_MOMENTS
+    assert gate.decide(model, rows[:7]).accepted.shape == (7,)
+    with pytest.raises(GateError, match="by moments"):
+        gate(model.predict_shared(rows, 10))
+    save(model, tmp_path / "model.totalcal", gate=gate)
+    restored = load(tmp_path / "model.totalcal").predict(rows.numpy())  # made as its gate needs it
+    assert restored.sampling == BY_MOMENTS
+    assert_close(restored.probabilities, model.predict(rows, draws="moments").probabilities)
+    estimator = BNNClassifier(draws="moments", max_epochs=2, random_state=0).fit(rows.numpy(), labels.numpy())
+    assert estimator.predict_distribution(rows.numpy()).sampling == BY_MOMENTS
+
+
+class Probabilities(nn.Module):
+    """What is handed over: a function of the inputs alone."""
+
+    def __init__(self, model: TuringProcess) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.model.predict_moments(rows)
+        return found.probabilities, found.entropy
+
+
+@pytest.mark.parametrize("name", ["bnn", "etp"])
+def test_a_prediction_by_moments_can_be_exported(name) -> None:
+    model = Probabilities(model_of(name)).eval()
+    rows = torch.export.Dim("rows", min=2, max=1000)
+    with torch.no_grad():
+        program = torch.export.export(model, (inputs(),), dynamic_shapes=({0: rows},), strict=False)
+        for found, expected in zip(program.module()(inputs(7)), model(inputs(7)), strict=True):
+            assert_close(found, expected)
