@@ -55,7 +55,7 @@ def test_runs_of_other_settings_are_never_averaged_together():
     found = {cell: (scores["nll"].mean, scores["nll"].n) for cell, scores in aggregate(runs).items()}
     assert found == {
         ("iris", "paper", "etp"): (pytest.approx(0.3), 2),
-        ("iris", "paper", "etp (weight_kl=0)"): (9.0, 1),
+        ("iris", "paper", "etp (weight_kl_scale=0)"): (9.0, 1),
         ("iris", "paper", "etp (epochs=1)"): (7.0, 1),
     }
     assert by_seed(runs, "nll")["etp"] == {0: 0.2, 1: 0.4}
