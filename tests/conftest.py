@@ -25,9 +25,9 @@ def make_record() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def finish_run() -> Callable[..., None]:
-    """A run folder with one record, and with as many lines of corruption as asked for."""
+    """A run folder with one record, and with as many lines of corruption and OOD sets as asked for."""
 
-    def finish(runs: Path, corruptions: int = 0, done: bool = True, **cell: Any) -> None:
+    def finish(runs: Path, corruptions: int = 0, done: bool = True, ood_sets: int = 0, **cell: Any) -> None:
         line = record(**cell)
         run = RunFolder(runs / line["config"])
         run.plan({key: line[key] for key in ("task", "preset", "model", "seed", "epochs", "settings")})
@@ -37,6 +37,9 @@ def finish_run() -> Callable[..., None]:
         for severity in range(1, corruptions + 1):
             spoiled = {"corruption": "fog", "severity": severity, "examples": 10, "error": 1 / 3}
             append_line(run.corruptions_file, line | spoiled)
+        for number in range(ood_sets):
+            told = {"ood": f"set {number}", "nearness": "far", "auroc_by_entropy": 0.7, "auroc_by_knn": 0.9}
+            append_line(run.domain_file, line | told)
         if done:
             run.finish()
 

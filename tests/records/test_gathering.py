@@ -40,7 +40,7 @@ def test_a_gathering_twice_changes_nothing(tmp_path, finish_run):
 def test_times_and_corruptions_stand_beside_the_records(tmp_path, finish_run):
     finish_run(tmp_path / "runs", corruptions=3)
     target = tmp_path / "fashion.jsonl"
-    assert gather(tmp_path / "runs", target) == (1, 3)
+    assert gather(tmp_path / "runs", target) == (1, 3, 0)
     assert read_lines(timing_file(target))[0]["seconds"] == 30.0
     assert [line["error"] for line in read_lines(corruptions_file(target))] == [0.333333] * 3
     assert "seconds" not in read_lines(target)[0]

@@ -71,7 +71,7 @@ def test_settings_that_all_runs_share_name_the_column_and_others_the_row():
         ]
     )
     assert column.title == "fashion (laptop, epochs=5)"
-    assert column.labels == ["etp", "etp (weight_kl=0)"]
+    assert column.labels == ["etp", "etp (weight_kl_scale=0)"]
 
 
 def test_one_seed_has_no_standard_deviation_and_is_still_json():
