@@ -1,31 +1,26 @@
 """Checks of what a user hands to a model, made before any work is done."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from totalcal.errors import InputError, LabelError, ShapeError
+from totalcal.inputs import Inputs, as_inputs, broken_rows, count
 
 
-def check_inputs(inputs: Tensor) -> None:
-    """Inputs are finite, and there is at least one."""
-    if inputs.dim() == 0 or inputs.shape[0] == 0:  # not `len`, which an export would take for a constant
+def checked_inputs(value: Any) -> Inputs:
+    """What a user hands to a model as tensors: finite, and at least one row."""
+    inputs = as_inputs(value)
+    if count(inputs) == 0:
         raise InputError("at least one input is needed, but none came. The first axis is the batch.")
-    if _may_hold_nan_or_infinity(inputs) and not torch.isfinite(inputs).all():
-        bad = (~torch.isfinite(inputs)).flatten(1).any(1).nonzero().flatten()
+    bad = broken_rows(inputs)
+    if len(bad):
         raise InputError(
-            f"inputs must be finite, but {len(bad)} of {len(inputs)} rows hold NaN or infinity, "
+            f"inputs must be finite, but {len(bad)} of {count(inputs)} rows hold NaN or infinity, "
             f"the first is row {int(bad[0])}. Drop or impute them."
         )
-
-
-def _may_hold_nan_or_infinity(inputs: Tensor) -> bool:
-    """NaN and infinity survive a sum: one cheap pass tells all batches but a rare huge one.
-
-    An exported or compiled program has no place for errors that depend on its inputs.
-    """
-    if torch.compiler.is_compiling():
-        return False
-    return inputs.is_floating_point() and not bool(inputs.sum().isfinite())
+    return inputs
 
 
 def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:

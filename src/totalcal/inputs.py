@@ -75,7 +75,7 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
         return _checked(rest, None if key is None else batch[key])
     if isinstance(batch, tuple) or _is_collated(batch):
         if isinstance(like, tuple) and len(batch) == len(like) and not isinstance(batch[0], tuple | Mapping):
-            return _checked(tuple(batch), None)
+            return _checked(batch if isinstance(batch, tuple) else tuple(batch), None)
         if len(batch) == 1:
             return _checked(batch[0], None)
         if len(batch) == 2:
@@ -86,7 +86,7 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
 
 def count(inputs: Inputs) -> int:
     """How many rows there are."""
-    return len(next(tensors(inputs)))
+    return next(tensors(inputs)).shape[0]  # not `len`, which an export would take for a constant
 
 
 def tensors(inputs: Inputs) -> Iterator[Tensor]:
@@ -120,6 +120,31 @@ def moved(inputs: Inputs, where: torch.device) -> Inputs:
     return mapped(move, inputs)
 
 
+def in_precision_of(module: nn.Module, inputs: Inputs) -> Inputs:
+    """Floating tensors in the module's precision, where nothing in it is in theirs: NumPy's are float64."""
+    kept = (
+        [*module.parameters(), *module.buffers()]
+        if any(map(torch.is_floating_point, tensors(inputs)))
+        else []
+    )
+    known = list(dict.fromkeys(tensor.dtype for tensor in kept if tensor.is_floating_point()))
+
+    def change(tensor: Tensor) -> Tensor:
+        return (
+            tensor.to(known[0])
+            if known and tensor.is_floating_point() and tensor.dtype not in known
+            else tensor
+        )
+
+    return mapped(change, inputs)
+
+
+def in_types_of(like: Inputs, inputs: Inputs) -> Inputs:
+    """Rows of the same kind as `like` in its types, so that both can be joined."""
+    types = iter([tensor.dtype for tensor in tensors(like)])
+    return mapped(lambda tensor: tensor.to(next(types)), inputs)
+
+
 def taken(inputs: Inputs, rows: Tensor | slice) -> Inputs:
     """Some of the rows, by number or slice."""
     return mapped(lambda tensor: tensor[rows], inputs)
@@ -144,6 +169,26 @@ def joined(parts: Sequence[Inputs]) -> Inputs:
         return {name: torch.cat([cast(Mapping[str, Tensor], p)[name] for p in parts]) for name in first}
     columns = zip(*cast(Sequence[tuple[Tensor, ...]], parts), strict=True)
     return _like(first, [torch.cat(column) for column in columns])
+
+
+def named(inputs: Inputs, name: str) -> dict[str, Tensor]:
+    """The tensors by names that `from_named` reads, for a file: `name` itself, or `name/key` for each."""
+    if isinstance(inputs, Tensor):
+        return {name: inputs}
+    members = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
+    return {f"{name}/{key}": part for key, part in members}
+
+
+def from_named(parts: Mapping[str, Tensor], name: str) -> Inputs:
+    """The inputs that `named` gave the names; a named tuple comes back without its names.
+
+    >>> from_named(named((torch.zeros(2), torch.ones(2)), "inputs"), "inputs")
+    (tensor([0., 0.]), tensor([1., 1.]))
+    """
+    if name in parts:
+        return parts[name]
+    found = {key.removeprefix(f"{name}/"): part for key, part in parts.items() if key.startswith(f"{name}/")}
+    return tuple(found[str(place)] for place in range(len(found))) if "0" in found else found
 
 
 def can_be_joined(one: Inputs, other: Inputs) -> bool:
@@ -191,7 +236,12 @@ def broken_rows(inputs: Inputs) -> Tensor:
 
 
 def _looks_broken(tensor: Tensor) -> bool:
-    """NaN and infinity survive a sum: one cheap pass clears all batches but a rare huge one."""
+    """NaN and infinity survive a sum: one cheap pass clears all batches but a rare huge one.
+
+    An exported or compiled program has no place for errors that depend on its inputs.
+    """
+    if torch.compiler.is_compiling():
+        return False
     return tensor.is_floating_point() and not bool(tensor.sum().isfinite())
 
 
@@ -215,7 +265,7 @@ def _is_collated(batch: Any) -> bool:
 
 def _tensor(value: Any, name: str) -> Tensor:
     try:
-        tensor = torch.as_tensor(value)
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} must be a tensor or an array of numbers, but is a {type(value).__name__} ({error})."
@@ -226,10 +276,10 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def _check_rows(inputs: Inputs) -> None:
-    rows = [len(tensor) for tensor in tensors(inputs)]
+    rows = [tensor.shape[0] for tensor in tensors(inputs)]
     if not rows:
         raise InputError("there are no tensors in the inputs: at least one is needed.")
-    if len(set(rows)) > 1:
+    if any(each != rows[0] for each in rows[1:]):
         raise ShapeError(
             f"all tensors of the inputs need as many rows, but they have {', '.join(map(str, rows))}. "
             "The first axis of each is the batch."

@@ -7,11 +7,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from totalcal.checks import check_embedding, check_inputs, check_labels
-from totalcal.errors import ContextError, InputError
+from totalcal.checks import check_embedding, check_labels, checked_inputs
+from totalcal.errors import ContextError, InputError, ShapeError
 from totalcal.functional.decomposition import categorical_entropy
 from totalcal.functional.joint import log_joint
-from totalcal.functional.rounding import HALVES
+from totalcal.inputs import (
+    Inputs,
+    as_inputs,
+    blocks,
+    call,
+    can_be_joined,
+    count,
+    device,
+    in_precision_of,
+    in_types_of,
+    joined,
+    tensors,
+)
 from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_keys
 from totalcal.parts.evaluating import evaluating
 from totalcal.parts.heads import Head
@@ -62,6 +74,7 @@ class TuringProcess(nn.Module):
     A training step in anybody's own loop is `encode`, `absorb`, `loss_terms`, or `forward` for all three.
     Randomness comes from the generator given, down to the layers of the backbone; without one, from
     torch's global one. Predictions are made as in evaluation mode, and many threads may make them at once.
+    Inputs are what the net takes: a tensor or an array, or a mapping or tuple of them (`totalcal.inputs`).
     """
 
     def __init__(
@@ -96,7 +109,7 @@ class TuringProcess(nn.Module):
         """The modules of the backbone whose weights are points, each with the reason in words."""
         return point_layers(self.backbone)
 
-    def encode(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def encode(self, inputs: Inputs, generator: torch.Generator | None = None) -> Tensor:
         """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
         return self._encode(inputs, generator, with_kls=False)[0]
 
@@ -115,7 +128,7 @@ class TuringProcess(nn.Module):
     @torch.no_grad()
     def memorise(
         self,
-        inputs: Tensor,
+        inputs: Inputs,
         labels: Tensor,
         block: int = CONTEXT_BLOCK,
         generator: torch.Generator | None = None,
@@ -124,11 +137,13 @@ class TuringProcess(nn.Module):
 
         Returns how far each cell travelled, block by block, in all.
         """
-        blocks = list(zip(inputs.split(block), labels.split(block), strict=True))
-        moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in blocks]
-        self.domain.absorb(
-            Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in blocks if len(y)
+        parts = (
+            list(zip(blocks(as_inputs(inputs), block), labels.split(block), strict=True))
+            if len(labels)
+            else []
         )
+        moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in parts]
+        self.domain.absorb(Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts)
         return Movement(torch.stack(moves).sum(0) if moves else torch.zeros(0))
 
     def loss_terms(
@@ -138,14 +153,14 @@ class TuringProcess(nn.Module):
         return self._loss_terms(embedding, labels, context, generator, None)
 
     def forward(
-        self, inputs: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
+        self, inputs: Inputs, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
     ) -> LossTerms:
         """A training step's pass in one call: encode, absorb the first `context` rows, loss terms."""
         return self.step(inputs, labels, context, generator)[0]
 
     def step(
         self,
-        inputs: Tensor,
+        inputs: Inputs,
         labels: Tensor,
         context: int = 0,
         generator: torch.Generator | None = None,
@@ -169,7 +184,7 @@ class TuringProcess(nn.Module):
     @torch.no_grad()
     def predict(
         self,
-        inputs: Tensor,
+        inputs: Inputs,
         draws: Draws = 10,
         context: Batch | None = None,
         generator: torch.Generator | None = None,
@@ -187,7 +202,7 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def predict_shared(
-        self, inputs: Tensor, draws: Draws = 10, context: Batch | None = None, seed: int = 0
+        self, inputs: Inputs, draws: Draws = 10, context: Batch | None = None, seed: int = 0
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
@@ -195,11 +210,12 @@ class TuringProcess(nn.Module):
         """
         if draws == "moments":
             return self._moments_or_draws(inputs, context)
-        generator = torch.Generator(inputs.device).manual_seed(seed)
+        inputs = as_inputs(inputs)
+        generator = torch.Generator(device(inputs)).manual_seed(seed)
         noise = _noise_for(draws, Sharing.SHARED, generator, paired=True)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
 
-    def predict_moments(self, inputs: Tensor, context: Batch | None = None) -> Predictive:
+    def predict_moments(self, inputs: Inputs, context: Batch | None = None) -> Predictive:
         """One pass without draws: moments go through the backbone, and fixed points through latent and head.
 
         The same for any batch, every time, up to rounding; gradients flow.
@@ -212,7 +228,7 @@ class TuringProcess(nn.Module):
     @torch.no_grad()
     def log_joint(
         self,
-        inputs: Tensor,
+        inputs: Inputs,
         labels: Tensor,
         draws: int = 100,
         context: Batch | None = None,
@@ -223,7 +239,8 @@ class TuringProcess(nn.Module):
         Draws are independent here: a product of many labels is no monotone function of the noise, and pairs
         of opposite noise need not help.
         """
-        check_labels(labels, len(inputs), self.num_classes)
+        inputs = as_inputs(inputs)
+        check_labels(labels, count(inputs), self.num_classes)
         self._check_context(context)
         belief, _ = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator), ())
         rows = torch.arange(len(labels), device=labels.device)
@@ -242,17 +259,16 @@ class TuringProcess(nn.Module):
         return bool(stochastic_layers(self.backbone)) or self.latent.width > 0
 
     @torch.no_grad()
-    def observe(self, inputs: Tensor, taps: Sequence[Tap]) -> Observation:
+    def observe(self, inputs: Inputs, taps: Sequence[Tap]) -> Observation:
         """The features of tapped layers and the entropy, at mean weights and mean latents, without a context.
 
         So it is a function of each row alone: neither draws nor the rows beside it move it.
         """
-        check_inputs(inputs)
         _, observation = self._beliefs(inputs, 0, None, Noise(sharing=Sharing.MEAN), taps)
         assert observation is not None
         return observation
 
-    def _moments_or_draws(self, inputs: Tensor, context: Batch | None) -> Predictive:
+    def _moments_or_draws(self, inputs: Inputs, context: Batch | None) -> Predictive:
         try:
             return self.predict_moments(inputs, context)
         except UntaughtLayerError as problem:
@@ -263,7 +279,7 @@ class TuringProcess(nn.Module):
             return self.predict_shared(inputs, _FALLBACK_DRAWS, context)
 
     def _predicted(
-        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise | None, sampling: Sampling
+        self, inputs: Inputs, draws: int, context: Batch | None, noise: Noise | None, sampling: Sampling
     ) -> Predictive:
         self._check_context(context)
         belief, observation = self._beliefs(inputs, draws, context, noise, self.domain.taps)
@@ -273,22 +289,22 @@ class TuringProcess(nn.Module):
         return Predictive(faded, sampling, familiarity, paired=paired)
 
     def _beliefs(
-        self, inputs: Tensor, draws: int, context: Batch | None, noise: Noise | None, taps: Sequence[Tap]
+        self, inputs: Inputs, draws: int, context: Batch | None, noise: Noise | None, taps: Sequence[Tap]
     ) -> tuple[Belief, Observation | None]:
         """A belief for each draw and row, and what the taps saw; the context passes with the inputs.
 
         Without noise there are points of moments in the place of draws.
         """
-        check_inputs(inputs)
-        rows = inputs if context is None else torch.cat([context.inputs.to(inputs.dtype), inputs])
-        rows, length = self._received(rows), 0 if context is None else len(context.labels)
+        rows, length = self._received(inputs), 0
+        if context is not None:
+            rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
         collector = Collector(taps, rows, skipped=length)
         with evaluating(self):
             if noise is None:
                 embedding, mean = points_and_mean(self.backbone, rows, collector)
             else:
                 embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
-            check_embedding(embedding[0], rows.shape[0], self.num_classes)
+            check_embedding(embedding[0], count(rows), self.num_classes)
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels)
                 embedding = embedding[:, length:]
@@ -304,23 +320,22 @@ class TuringProcess(nn.Module):
             readout = readout_points(self.latent, embedding, context)
         else:
             readout = self.latent.draw(embedding, context, draws, noise)
-        count = max(len(embedding), len(readout))
-        return self.head.belief(embedding.expand(count, -1, -1), readout.expand(count, -1, -1))
+        number = max(len(embedding), len(readout))
+        return self.head.belief(embedding.expand(number, -1, -1), readout.expand(number, -1, -1))
 
     def _encode(
-        self, inputs: Tensor, generator: torch.Generator | None, with_kls: bool
+        self, inputs: Inputs, generator: torch.Generator | None, with_kls: bool
     ) -> tuple[Tensor, WeightKLs | None]:
         """The embedding, and the KLs of weights that came with the pass."""
-        check_inputs(inputs)
         noise, rows = Noise(generator), self._received(inputs)
 
         def once() -> tuple[Tensor, Pass]:
             with sampling(noise) as running:
                 running.kls = {} if with_kls else None
-                return self.backbone(rows), running
+                return call(self.backbone, rows), running
 
         embedding, run = with_uses_known(self.backbone, noise, once)
-        check_embedding(embedding, len(inputs), self.num_classes)
+        check_embedding(embedding, count(rows), self.num_classes)
         run.repeated_by(embedding)
         return embedding, run.kls
 
@@ -341,13 +356,8 @@ class TuringProcess(nn.Module):
         weight_kl = total_weight_kl(self.backbone, kls)
         return LossTerms(expected_nll, local_kl, latent_kl, weight_kl, self.kl_scales)
 
-    def _received(self, inputs: Tensor) -> Tensor:
-        """Inputs of half precision in the backbone's, where nothing in it is in theirs."""
-        if inputs.dtype not in HALVES:
-            return inputs
-        kept = [*self.backbone.parameters(), *self.backbone.buffers()]
-        known = [tensor.dtype for tensor in kept if tensor.is_floating_point()]
-        return inputs if inputs.dtype in known or not known else inputs.to(known[0])
+    def _received(self, inputs: Inputs) -> Inputs:
+        return in_precision_of(self.backbone, checked_inputs(inputs))
 
     def _check_context(self, context: Batch | None) -> None:
         if context is None:
@@ -362,8 +372,7 @@ class TuringProcess(nn.Module):
                 "this model takes no context at prediction, but one was given. "
                 "A model with a memory takes it by `memorise(inputs, labels)`, before."
             )
-        check_inputs(context.inputs)
-        check_labels(context.labels, len(context.inputs), self.num_classes)
+        check_labels(context.labels, count(checked_inputs(context.inputs)), self.num_classes)
 
 
 class GivenContext:
@@ -373,12 +382,23 @@ class GivenContext:
         self.process, self.context = process, context
 
     def predict(
-        self, inputs: Tensor, draws: Draws = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: Draws = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         return self.process.predict(inputs, draws, self.context, generator)
 
-    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
         return self.process.predict_shared(inputs, draws, self.context, seed)
+
+
+def _joined(context: Inputs, inputs: Inputs) -> Inputs:
+    """The rows of a context before those that are predicted: they pass the net together."""
+    if not can_be_joined(context, inputs):
+        shapes = [[tuple(part.shape[1:]) for part in tensors(rows)] for rows in (context, inputs)]
+        raise ShapeError(
+            f"a context passes the net with the inputs, so its rows must be like theirs, but they have the "
+            f"shapes {shapes[0]} and {shapes[1]}. Pad texts to one length."
+        )
+    return joined([in_types_of(inputs, context), inputs])
 
 
 def _logits(belief: Belief) -> Tensor:

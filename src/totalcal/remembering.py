@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 
 from totalcal.checks import check_labels
 from totalcal.errors import InputError
-from totalcal.inputs import count, labelled, moved, taken
+from totalcal.inputs import count, in_precision_of, labelled, moved, taken
 from totalcal.parts.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, gathered, row_keys
 from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise, Sharing
@@ -108,7 +108,7 @@ def last_layer(
 
 def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str] | None) -> list[Tap]:
     first, _ = next(_batches(source, batch_size, model))
-    few: Any = taken(first, slice(0, _FEW))
+    few = taken(first, slice(0, _FEW))
     at_means = Noise(sharing=Sharing.MEAN)
     return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
 
@@ -155,7 +155,8 @@ def _batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[
         if labels is None:
             raise InputError("a memory keeps means of classes: give the data as (inputs, labels).")
         check_labels(labels, count(inputs), model.num_classes)
-        yield moved(taken(inputs, _share()), where), labels[_share()].to(where)
+        mine = in_precision_of(model.backbone, taken(inputs, _share()))
+        yield moved(mine, where), labels[_share()].to(where)
 
 
 def _share() -> slice:

@@ -42,9 +42,9 @@ Draws = int | Literal["moments"]
 
 
 class Batch(NamedTuple):
-    """Inputs and their labels, row by row."""
+    """Inputs of any kind that `totalcal.inputs` knows, and their labels, row by row."""
 
-    inputs: Tensor
+    inputs: Any
     labels: Tensor
 
 

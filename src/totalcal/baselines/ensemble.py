@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
+from totalcal.inputs import Inputs
 from totalcal.rejection import predict_like
 from totalcal.scores.external import from_module
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
@@ -21,12 +21,12 @@ class Ensemble:
         self.members = tuple(members)
 
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         """The members' beliefs one after the other; each member gets `draws` and `generator`."""
         return _joined([member.predict(inputs, draws=draws, generator=generator) for member in self.members])
 
-    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
         """`predict` with draws that all rows share, for members that have them."""
         way = Sampling(draws, seed, shared=True)
         return _joined([predict_like(member, inputs, way) for member in self.members])

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
-from totalcal.scores.external import OutputKind, as_predictive, eval_mode
+from totalcal.inputs import Inputs, call, device
+from totalcal.scores.external import OutputKind, as_predictive, eval_mode, received_by
 from totalcal.types import Predictive
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
@@ -25,23 +26,24 @@ class MCDropout:
 
     @torch.no_grad()
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         if draws < 1:
             raise InputError(f"MC dropout needs at least one draw, but {draws} came.")
-        with eval_mode(self.module), _seeded(generator, inputs.device):
+        rows = received_by(self.module, inputs)
+        with eval_mode(self.module), _seeded(generator, device(rows)):
             for part in self._dropouts:
                 part.train()
-            return as_predictive(torch.stack([self.module(inputs) for _ in range(draws)]), self.kind)
+            return as_predictive(torch.stack([call(self.module, rows) for _ in range(draws)]), self.kind)
 
 
 @contextmanager
-def _seeded(generator: torch.Generator | None, device: torch.device) -> Iterator[None]:
+def _seeded(generator: torch.Generator | None, where: torch.device) -> Iterator[None]:
     """Dropout knows the global generator only: in this context ours seeds it, afterwards it is as before."""
     if generator is None:
         yield
         return
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+    with torch.random.fork_rng(devices=[] if where.type == "cpu" else [where]):
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
         yield
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import UnknownNameError
 from totalcal.functional.distances import Moments, QuadraticForms, mahalanobis, moments, relative_mahalanobis
+from totalcal.inputs import Inputs
 from totalcal.process import TuringProcess
 from totalcal.remembering import last_layer
 from totalcal.training.sources import Data
@@ -173,7 +174,7 @@ class OODScored:
 
     @torch.no_grad()
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         observation = self.process.observe(inputs, [self.tap])
         features = observation.features[self.tap.name].values

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from totalcal.baselines.baseline import Baseline, Nets
 from totalcal.errors import InputError
+from totalcal.inputs import Inputs
 from totalcal.rejection import predict_like
 from totalcal.scores.arrays import check_labels
 from totalcal.scores.blocks import Rows, blocks
@@ -34,11 +35,11 @@ class TemperatureScaled:
         return self.temperature == 1
 
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         return self._softened(self.predictor.predict(inputs, draws=draws, generator=generator))
 
-    def predict_shared(self, inputs: Tensor, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
         """`predict` with draws that all rows share, where the predictor within has them."""
         return self._softened(predict_like(self.predictor, inputs, Sampling(draws, seed, shared=True)))
 

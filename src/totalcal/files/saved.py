@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -26,6 +25,7 @@ from totalcal.files.recipe import (
     settings_of,
     why_no_recipe,
 )
+from totalcal.inputs import Inputs, as_inputs, from_named, named
 from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import PictureSteps
 from totalcal.process import TuringProcess
@@ -58,7 +58,7 @@ class SavedModel:
                 f"the model has {self.model.num_classes} classes, but {len(self.classes)} names came."
             )
 
-    def predict(self, rows: npt.ArrayLike, draws: Draws | None = None) -> Predictive:
+    def predict(self, rows: Any, draws: Draws | None = None) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split.
 
         Without `draws` it is made as the gate needs it, or with 10 draws where there is no gate.
@@ -68,19 +68,19 @@ class SavedModel:
             return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
         return self.predict_shared(rows, DRAWS if draws is None else draws)
 
-    def predict_shared(self, rows: npt.ArrayLike, draws: Draws = DRAWS, seed: int = 0) -> Predictive:
+    def predict_shared(self, rows: Any, draws: Draws = DRAWS, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share."""
         return self.model.eval().predict_shared(self._inputs(rows), draws, self.context, seed)
 
-    def decide(self, rows: npt.ArrayLike) -> Decisions:
+    def decide(self, rows: Any) -> Decisions:
         """What the gate says to each row."""
         if self.gate is None:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))
 
-    def _inputs(self, rows: npt.ArrayLike) -> Tensor:
+    def _inputs(self, rows: Any) -> Inputs:
         if self.preprocessing is None:
-            return torch.as_tensor(rows)
+            return as_inputs(rows)
         precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
         return self.preprocessing(rows, precision)
 
@@ -127,7 +127,7 @@ def load(
             gate=_optional(Gate.from_json, description["gate"]),
             classes=_optional(tuple, description["classes"]),
             preprocessing=_preprocessing(description["preprocessing"], groups),
-            context=Batch(**groups["context"]) if "context" in groups else None,
+            context=_optional(_context, groups.get("context")),
             scores=_optional(dict, description["scores"]),
         )
     except TotalcalError as error:
@@ -270,7 +270,8 @@ def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
     if saved.preprocessing is not None:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:
-        groups["context"] = saved.context._asdict()
+        inputs = named(as_inputs(saved.context.inputs), "inputs")
+        groups["context"] = {**inputs, "labels": saved.context.labels}
     return groups
 
 
@@ -310,6 +311,10 @@ def _preprocessing(
         _optional(tuple, content["columns"]),
         _optional(PictureSteps.from_json, content.get("pictures")),
     )
+
+
+def _context(parts: Mapping[str, Tensor]) -> Batch:
+    return Batch(from_named(parts, "inputs"), parts["labels"])
 
 
 def _optional(make: Any, content: Any) -> Any:

@@ -29,6 +29,7 @@ from totalcal.functional import moments
 from totalcal.functional.attention import read_along
 from totalcal.functional.moments import Moments, Value
 from totalcal.functional.points import gaussian_points, pairs_for
+from totalcal.inputs import Inputs, call
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
 from totalcal.parts.repeating import has_hooks, repeated
@@ -79,12 +80,16 @@ def moment_rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
     return add
 
 
-def embedding_points(backbone: nn.Module, inputs: Tensor) -> Tensor:
+def embedding_points(backbone: nn.Module, inputs: Inputs) -> Tensor:
     """v_s: points × rows × classes that stand for the distribution of v_w(x); one where nothing is random.
 
     Raises:
         UntaughtLayerError: A layer after the first with a distribution has no rule.
     """
+    if not _is_random(backbone):
+        return call(backbone, inputs).unsqueeze(0)
+    if not isinstance(inputs, Tensor):
+        raise UntaughtLayerError(backbone, "it takes several tensors")
     state = _random_state()
     embedding, factor = _embedding(backbone, inputs)
     if state is not None and not torch.equal(state, torch.get_rng_state()):
@@ -118,7 +123,7 @@ def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> 
 
 
 def points_and_mean(
-    backbone: nn.Module, inputs: Tensor, collector: Collector
+    backbone: nn.Module, inputs: Inputs, collector: Collector
 ) -> tuple[Tensor, Tensor | None]:
     """`embedding_points`, and the embedding at mean weights for the collector to look at, as with draws."""
     points = embedding_points(backbone, inputs)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from totalcal.inputs import Inputs, call, device
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers, with_uses_known
 from totalcal.parts.taps import Collector, collecting
 from totalcal.parts.weights import MeanFieldLinear
@@ -17,7 +18,7 @@ _ROW_BY_ROW = (
 _BATCH_NORMS = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
 
 
-def repeated(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> Tensor:
+def repeated(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise) -> Tensor:
     """v_w(x), draws × rows × outputs; one draw where weights are points or means. Without gradients.
 
     For a backbone in evaluation mode. What comes before the first stochastic layer runs once. Layers in a row
@@ -27,28 +28,28 @@ def repeated(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> T
     """
     if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
         with sampling(noise):
-            output: Tensor = backbone(inputs)
-        return output.unsqueeze(0)
+            return call(backbone, inputs).unsqueeze(0)
     return with_uses_known(backbone, noise, lambda: _drawn(backbone, inputs, draws, noise))
 
 
-def _drawn(backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise) -> Tensor:
-    if (noise.paired or draws == 1) and noise.sharing is Sharing.ROWS and _is_chain(backbone):
+def _drawn(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise) -> Tensor:
+    may_draw_rows = (noise.paired or draws == 1) and noise.sharing is Sharing.ROWS
+    if may_draw_rows and isinstance(inputs, Tensor) and _is_chain(backbone):
         with sampling(noise):
             drawn = _along_chain(backbone, inputs, draws)
         if drawn is not None:
             return drawn
     before = None if noise.generator is None else noise.generator.get_state()
     try:
-        return _by_vmap(lambda: backbone(inputs), draws, noise, inputs.device)
+        return _by_vmap(lambda: call(backbone, inputs), draws, noise, device(inputs))
     except RuntimeError:
         if noise.generator is not None and before is not None:
             noise.generator.set_state(before)
-        return _one_by_one(lambda: backbone(inputs), draws, noise)
+        return _one_by_one(lambda: call(backbone, inputs), draws, noise)
 
 
 def repeated_and_mean(
-    backbone: nn.Module, inputs: Tensor, draws: int, noise: Noise, collector: Collector
+    backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise, collector: Collector
 ) -> tuple[Tensor, Tensor | None]:
     """`repeated`, and the same at mean weights, 1 × rows × outputs, for the collector to look at.
 
@@ -114,13 +115,13 @@ def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | No
     return torch.unflatten(hidden, 0, (draws, -1))
 
 
-def _by_vmap(once: Callable[[], Tensor], draws: int, noise: Noise, device: torch.device) -> Tensor:
+def _by_vmap(once: Callable[[], Tensor], draws: int, noise: Noise, where: torch.device) -> Tensor:
     def signed(sign: Tensor) -> Tensor:
         with sampling(noise, sign):
             return once()
 
     def pair(_: Tensor) -> Tensor:
-        return torch.vmap(signed, randomness="same")(torch.tensor([1.0, -1.0], device=device))
+        return torch.vmap(signed, randomness="same")(torch.tensor([1.0, -1.0], device=where))
 
     def single(_: Tensor) -> Tensor:
         with sampling(noise):

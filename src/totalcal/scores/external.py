@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal.inputs import Inputs, as_inputs, call, in_precision_of, logits, mapped
 from totalcal.scores.arrays import Values, check_probabilities, plain
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive
 
@@ -119,17 +120,19 @@ class ExternalPredictor:
     tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
 
-    def __init__(self, function: Callable[[Tensor], Values], kind: OutputKind) -> None:
+    def __init__(self, function: Callable[[Any], Any], kind: OutputKind) -> None:
         if kind not in get_args(OutputKind):
             raise UnknownNameError("kind of output", kind, get_args(OutputKind))
         self.function, self.kind = function, kind
 
     @torch.no_grad()
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
-        """What the function gives for these inputs; it draws for itself, or not at all."""
-        return as_predictive(self.function(inputs), self.kind)
+        """What the function gives for these inputs, or its `logits`; it draws for itself, or not at all."""
+        found = self.function(inputs)
+        is_array = isinstance(found, Tensor | np.ndarray | list | tuple)
+        return as_predictive(found if is_array else logits(found), self.kind)
 
 
 def from_arrays(kind: OutputKind) -> ExternalPredictor:
@@ -155,7 +158,8 @@ def from_module(module: nn.Module, kind: OutputKind) -> ExternalPredictor:
     """Any nn.Module as a predictor: in eval mode, on its own device; its mode is put back after each call.
 
     Args:
-        module: A net from inputs to n × K outputs, or draws × n × K.
+        module: A net from inputs of any kind (`totalcal.inputs`) to n × K outputs, or draws × n × K, or to
+            something with `logits`.
         kind: What it puts out: logits, probabilities, concentration or log_concentration.
 
     Returns:
@@ -169,13 +173,17 @@ def from_module(module: nn.Module, kind: OutputKind) -> ExternalPredictor:
         torch.Size([2, 3])
     """
 
-    def outputs(inputs: Tensor) -> Tensor:
-        parameter = next(module.parameters(), None)
+    def outputs(inputs: Inputs) -> Tensor:
         with eval_mode(module):
-            found: Tensor = module(inputs if parameter is None else inputs.to(parameter.device))
-        return found
+            return call(module, received_by(module, inputs))
 
     return ExternalPredictor(outputs, kind)
+
+
+def received_by(module: nn.Module, inputs: Any) -> Inputs:
+    """Inputs as tensors in a module's precision and on its device."""
+    rows, parameter = in_precision_of(module, as_inputs(inputs)), next(module.parameters(), None)
+    return rows if parameter is None else mapped(lambda tensor: tensor.to(parameter.device), rows)
 
 
 def from_sklearn(classifier: Any) -> ExternalPredictor:
@@ -201,7 +209,7 @@ def from_sklearn(classifier: Any) -> ExternalPredictor:
             f"the classifier's classes are {list(classifier.classes_)[:5]}, but they must be 0 … K − 1: "
             "encode the labels (LabelEncoder) before fitting."
         )
-    return ExternalPredictor(lambda inputs: classifier.predict_proba(inputs.numpy()), "probabilities")
+    return ExternalPredictor(lambda inputs: classifier.predict_proba(np.asarray(inputs)), "probabilities")
 
 
 def swap_draws(outputs: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import count
-from typing import Any
 
 import numpy
 import torch
@@ -127,10 +126,8 @@ def share_of_rank(batch: Batch, rank: int, ranks: int) -> Batch:
     """
     rows = len(batch.labels) - len(batch.labels) % ranks
     share = slice(rank, rows, ranks)
-    inputs: Any = taken(batch.inputs, share)
-    return Batch(inputs, batch.labels[share])
+    return Batch(taken(batch.inputs, share), batch.labels[share])
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
-    inputs: Any = moved(batch.inputs, device)
-    return Batch(inputs, batch.labels.to(device, non_blocking=True))
+    return Batch(moved(batch.inputs, device), batch.labels.to(device, non_blocking=True))

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from totalcal.errors import InputError
+from totalcal.inputs import moved
 from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.training.batches import (
@@ -82,8 +83,9 @@ def fit(
 
     Args:
         model: Any model of the family; it is left in evaluation mode.
-        data: (inputs, labels), a torch Dataset or DataLoader, or anything with `batches`. With a DataLoader
-            the number of examples is what its sampler gives per epoch.
+        data: (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, or anything with
+            `batches`; inputs of any kind (`totalcal.inputs`). With a DataLoader the number of examples is
+            what its sampler gives per epoch.
         epochs: How often the data is seen, at most.
         batch_size: Rows per gradient step, on all devices together. A DataLoader keeps its own.
         seed: Everything random in the run is a function of it.
@@ -249,6 +251,11 @@ def _behind_backbone(model: TuringProcess) -> TuringProcess:
             "a frozen backbone has one output per input, but this one draws its weights. "
             'Make the model with layers="none", or train all of it.'
         )
+    if not any(weight.requires_grad for part in (model.latent, model.head) for weight in part.parameters()):
+        raise InputError(
+            "with a frozen backbone there is nothing left to train: this model has no weights behind it. "
+            "Train all of it, or take a model with a memory or an evidence map, such as etp."
+        )
     return TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
 
 
@@ -257,7 +264,7 @@ def _embedded(model: TuringProcess, source: Source, device: torch.device) -> Ten
     """The backbone's outputs for all rows, in evaluation mode, held in memory."""
     model.eval()
     rows = [
-        (model.encode(inputs.to(device)).cpu(), labels.cpu())
+        (model.encode(moved(inputs, device)).cpu(), labels.cpu())
         for inputs, labels in map(labelled, source.batches(256))
     ]
     embeddings, labels = zip(*rows, strict=True)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from totalcal.inputs import Inputs
 from totalcal.process import TuringProcess
 from totalcal.training.history import StepReport
 from totalcal.training.sources import TensorSource
@@ -11,7 +12,7 @@ from totalcal.training.step import Descent, Pass
 
 def train(
     model: TuringProcess,
-    inputs: Tensor,
+    inputs: Inputs,
     labels: Tensor,
     *,
     epochs: int,

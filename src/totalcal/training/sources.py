@@ -1,7 +1,7 @@
 """Where the batches of a run come from: tensors, a data set, a loader, or anything with `batches`."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from totalcal.errors import InputError
+from totalcal.inputs import blocks, taken, tensors
 from totalcal.inputs import labelled as split_labels
-from totalcal.inputs import tensors
 from totalcal.types import Batch
 
 
@@ -23,39 +23,37 @@ class Source(Protocol):
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
-    ) -> Iterable[tuple[Tensor, Tensor]]:
+    ) -> Iterable[tuple[Any, Tensor]]:
         """The rows of one epoch."""
 
 
-Data: TypeAlias = Source | tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
+Data: TypeAlias = Source | tuple[Any, ...] | Mapping[str, Any] | Dataset[Any] | DataLoader[Any]
+"""Inputs may be of any kind that `totalcal.inputs` knows, and labels come by its conventions."""
 
 
 class TensorSource:
     """Rows held in memory: a batch is an indexed copy, which takes no worker and no collation."""
 
-    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
-        if len(inputs) != len(labels):
-            raise InputError(
-                f"every input needs a label, but {len(inputs)} inputs and {len(labels)} labels came."
-            )
-        self.inputs, self.labels = inputs, labels
+    def __init__(self, inputs: Any, labels: Any) -> None:
+        self.inputs, self.labels = labelled((inputs, labels))
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         if generator is None:
-            yield from map(Batch, self.inputs.split(batch_size), self.labels.split(batch_size))
+            yield from map(Batch, blocks(self.inputs, batch_size), self.labels.split(batch_size))
             return
         for rows in torch.randperm(len(self), generator=generator).split(batch_size):
-            yield Batch(self.inputs[rows], self.labels[rows])
+            yield Batch(taken(self.inputs, rows), self.labels[rows])
 
 
 class WeightedSource:
     """As many rows per epoch as there are, drawn with replacement in proportion to their weights."""
 
-    def __init__(self, inputs: Tensor, labels: Tensor, weights: Tensor) -> None:
-        self.inputs, self.labels, self.weights = inputs, labels, weights
+    def __init__(self, inputs: Any, labels: Any, weights: Tensor) -> None:
+        self.inputs, self.labels = labelled((inputs, labels))
+        self.weights = weights
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,7 +61,7 @@ class WeightedSource:
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         drawn = torch.multinomial(self.weights, len(self), replacement=True, generator=generator)
         for rows in drawn.split(batch_size):
-            yield Batch(self.inputs[rows], self.labels[rows])
+            yield Batch(taken(self.inputs, rows), self.labels[rows])
 
 
 class DatasetSource:
@@ -104,8 +102,8 @@ class LoaderSource:
 
 def as_source(data: Data) -> Source:
     """Whatever a user may hold as a `Source`."""
-    if isinstance(data, tuple):
-        source: Source = TensorSource(*data)
+    if isinstance(data, tuple | Mapping):
+        source: Source = TensorSource(*labelled(data))
     elif isinstance(data, DataLoader):
         source = LoaderSource(data)
     elif isinstance(data, Source):
@@ -114,8 +112,8 @@ def as_source(data: Data) -> Source:
         source = DatasetSource(data)
     else:
         raise InputError(
-            f"data must be (inputs, labels), a torch Dataset or DataLoader, or have `batches`, "
-            f"but is a {type(data).__name__}."
+            f"data must be (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, or have "
+            f"`batches`, but is a {type(data).__name__}."
         )
     if _length(source) == 0:
         raise InputError("there is nothing to learn from: the data has no rows.")

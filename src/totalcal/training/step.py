@@ -14,6 +14,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from totalcal.errors import DivergenceError, UnknownNameError
+from totalcal.inputs import Inputs
 from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.training.batches import context_size
@@ -48,7 +49,7 @@ class Pass(nn.Module):
         self.process, self.write, self.write_generator = process, write, write_generator
 
     def forward(
-        self, inputs: Tensor, labels: Tensor, context: int, generator: torch.Generator | None = None
+        self, inputs: Inputs, labels: Tensor, context: int, generator: torch.Generator | None = None
     ) -> tuple[LossTerms, Movement]:
         write_first = self.write == "before"
         return self.process.step(inputs, labels, context, generator, self.write_generator, write_first)

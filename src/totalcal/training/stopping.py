@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from totalcal.inputs import moved, taken
 from totalcal.process import TuringProcess
 from totalcal.scores.fit import nll
 from totalcal.training.history import History
@@ -42,7 +43,7 @@ def validation_nll(
     model.eval()
     probabilities, truth = [], []
     for inputs, labels in map(labelled, source.batches(256)):
-        probabilities.append(model.predict(inputs.to(device), context=context).probabilities.cpu())
+        probabilities.append(model.predict(moved(inputs, device), context=context).probabilities.cpu())
         truth.append(labels.cpu())
     model.train(training)
     return nll(torch.cat(probabilities).numpy(), torch.cat(truth).numpy())
@@ -55,4 +56,5 @@ def context_for(
     if model.context_use is not ContextUse.REQUIRED:
         return None
     inputs, labels = labelled(next(iter(source.batches(rows, generator))))
-    return Batch(inputs[:rows].to(device), labels[:rows].to(device))
+    some = slice(0, rows)
+    return Batch(moved(taken(inputs, some), device), labels[some].to(device))

@@ -1,0 +1,296 @@
+"""Every entry point takes every kind of inputs, and says the same of the same rows whatever holds them."""
+
+from collections import UserDict, namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import totalcal
+from totalcal import Batch, Gate
+from totalcal.baselines import Ensemble, MCDropout, temperature_scaled
+from totalcal.baselines.ood import OODScored
+from totalcal.errors import InputError, ShapeError
+from totalcal.rejection.rules import FalseRejection
+from totalcal.scores import ExternalPredictor, evaluate, from_module
+
+ROWS, LENGTH, CLASSES = 96, 5, 3
+RULE = FalseRejection(0.5)  # few rows, few right answers
+Tokens = namedtuple("Tokens", ["input_ids", "attention_mask"])
+KINDS = ["mapping", "tuple", "named tuple", "encoding", "arrays"]
+
+
+class Encoder(nn.Module):
+    """As a text encoder is called: token numbers, a mask, and an object with `logits` back."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.norm = nn.LayerNorm(8)
+        self.dropout = nn.Dropout(0.1)
+        self.classifier = nn.Linear(8, CLASSES)
+
+    def forward(self, input_ids, attention_mask):
+        mask = attention_mask.unsqueeze(-1).to(self.words.weight)
+        mean = (self.words(input_ids) * mask).sum(1) / mask.sum(1)
+        return SimpleNamespace(logits=self.classifier(self.dropout(self.norm(mean))), hidden_states=None)
+
+
+def texts(rows=ROWS, length=LENGTH, seed=0):
+    noise = torch.Generator().manual_seed(seed)
+    ids = torch.randint(20, (rows, length), generator=noise)
+    mask = (torch.arange(length) < torch.randint(1, length + 1, (rows, 1), generator=noise)).long()
+    return ids, mask, ids[:, 0] % CLASSES
+
+
+def held(kind, ids, mask):
+    match kind:
+        case "mapping":
+            return {"input_ids": ids, "attention_mask": mask}
+        case "tuple":
+            return ids, mask
+        case "named tuple":
+            return Tokens(ids, mask)
+        case "encoding":  # Hugging Face's BatchEncoding is a UserDict
+            return UserDict(input_ids=ids, attention_mask=mask)
+    return {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+
+
+@pytest.fixture(params=KINDS)
+def inputs(request):
+    return held(request.param, *texts()[:2])
+
+
+@pytest.fixture
+def labels():
+    return texts()[2]
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Encoder().eval()
+
+
+def truth_of(net):
+    ids, mask, _ = texts()
+    return net(ids, mask).logits.softmax(1).detach()
+
+
+def parts(kind, batches):
+    return [held(kind, *texts(rows, length)[:2]) for rows, length in batches]
+
+
+def test_predictions_are_those_of_the_net(inputs, net):
+    model = totalcal.softmax(net, num_classes=CLASSES)
+    assert_allclose(model.predict(inputs).probabilities, truth_of(net), atol=1e-6)
+    assert_allclose(model.predict_shared(inputs).probabilities, truth_of(net), atol=1e-6)
+    assert_allclose(model.encode(inputs).softmax(1).detach(), truth_of(net), atol=1e-6)
+
+
+def test_draws_are_the_same_whatever_holds_the_rows(inputs, labels, net):
+    torch.manual_seed(0)
+    model = totalcal.etp(net, num_classes=CLASSES, layers="classifier")
+    plain = {"input_ids": texts()[0], "attention_mask": texts()[1]}
+    seeded = lambda: torch.Generator().manual_seed(1)  # noqa: E731
+    found, expected = (model.predict(rows, generator=seeded()).probabilities for rows in (inputs, plain))
+    assert torch.equal(found, expected)
+    joint, expected = (model.log_joint(rows, labels, generator=seeded()) for rows in (inputs, plain))
+    assert torch.equal(joint, expected)
+
+
+def test_moments_take_all_kinds_or_say_that_draws_take_their_place(inputs, net):
+    model = totalcal.wrap(net, num_classes=CLASSES)
+    expected = model.predict({"input_ids": texts()[0], "attention_mask": texts()[1]}, draws="moments")
+    assert torch.equal(model.predict(inputs, draws="moments").probabilities, expected.probabilities)
+    with pytest.warns(UserWarning, match="it takes several tensors"):
+        totalcal.etp(net, num_classes=CLASSES).predict(inputs, draws="moments")
+
+
+@pytest.mark.parametrize("train", ["train", "fit", "fit with labels inside", "frozen"])
+def test_training_learns_from_all_kinds(train, inputs, labels, net):
+    torch.manual_seed(0)
+    model = totalcal.etp(net, num_classes=CLASSES, layers="none" if train == "frozen" else "linear")
+    before = model.predict(inputs, draws=0).probabilities
+    if train == "train":
+        totalcal.train(model, inputs, labels, epochs=2)
+    elif train == "fit with labels inside" and not isinstance(inputs, tuple):
+        data = {**inputs, "labels": labels}
+        totalcal.fit(model, data, epochs=1, validation=data, progress=False)
+    else:
+        data = (inputs, labels)
+        totalcal.fit(
+            model, data, epochs=1, validation=data, freeze_backbone=train == "frozen", progress=False
+        )
+    assert not torch.equal(before, model.predict(inputs, draws=0).probabilities)
+
+
+def test_a_context_and_a_memory_take_all_kinds(inputs, labels, net):
+    anp = totalcal.anp(net, num_classes=CLASSES)
+    context = Batch(inputs, labels)
+    assert anp.predict(inputs, context=context).probabilities.shape == (ROWS, CLASSES)
+    assert anp.given(context).predict(inputs).probabilities.shape == (ROWS, CLASSES)
+    moved = totalcal.etp(net, num_classes=CLASSES).memorise(inputs, labels)
+    assert moved.distances.sum() > 0
+
+
+def test_a_file_keeps_a_context_of_any_kind(inputs, labels, net, tmp_path):
+    model, context = totalcal.anp(net, num_classes=CLASSES), Batch(inputs, labels)
+    totalcal.save(model, tmp_path / "anp.totalcal", context=context)
+    again = totalcal.load(tmp_path / "anp.totalcal", backbone=net)
+    expected = model.given(context).predict_shared(inputs)
+    assert torch.equal(again.predict_shared(inputs).probabilities, expected.probabilities)
+
+
+def test_a_context_of_another_length_is_refused_with_a_remedy(net):
+    ids, mask, labels = texts(length=7)
+    with pytest.raises(ShapeError, match="Pad texts to one length"):
+        totalcal.anp(net, num_classes=CLASSES).predict(
+            held("mapping", *texts()[:2]), context=Batch(held("mapping", ids, mask), labels)
+        )
+
+
+def test_wrap_remember_save_and_gate_take_all_kinds(inputs, labels, net, tmp_path):
+    model = totalcal.wrap(net, num_classes=CLASSES)
+    totalcal.fit(model, (inputs, labels), epochs=1, freeze_backbone=True, progress=False)
+    totalcal.remember(model, (inputs, labels), (inputs, labels))
+    gate = Gate.fit(model, inputs, labels, rule=RULE)
+    decisions = gate.decide(model, inputs)
+    assert len(decisions.accepted) == ROWS
+    totalcal.save(model, tmp_path / "texts.totalcal", gate=gate)
+    again = totalcal.load(tmp_path / "texts.totalcal", backbone=net)
+    found, expected = (one.predict_shared(inputs) for one in (again, model))
+    assert torch.equal(found.probabilities, expected.probabilities)
+    assert_allclose(found.familiarity, expected.familiarity, atol=0.05)  # equal words tie
+
+
+def test_a_gate_finds_labels_inside_of_what_is_held_out(inputs, labels, net):
+    model = totalcal.softmax(net, num_classes=CLASSES)
+    data = (inputs, labels) if isinstance(inputs, tuple) else {**inputs, "labels": labels}
+    assert Gate.fit(model, data, rule=RULE) == Gate.fit(model, inputs, labels, rule=RULE)
+
+
+def test_baselines_and_external_predictors_take_all_kinds(inputs, labels, net):
+    external = from_module(net, "logits")
+    assert_allclose(external.predict(inputs).probabilities, truth_of(net), atol=1e-6)
+    assert_allclose(Ensemble([external, external]).predict(inputs).probabilities, truth_of(net), atol=1e-6)
+    assert temperature_scaled(external, (inputs, labels)).predict(inputs).probabilities.shape == (ROWS, 3)
+    assert MCDropout(net, "logits").predict(inputs, draws=4).draws == 4
+    scored = OODScored(totalcal.softmax(net, num_classes=CLASSES), (inputs, labels))
+    assert scored.predict(inputs).scores["knn"].shape == (ROWS,)
+
+
+def test_a_function_may_return_an_object_with_logits(net):
+    ids, mask, _ = texts()
+    predictor = ExternalPredictor(lambda rows: net(*rows), "logits")
+    assert_allclose(predictor.predict((ids, mask)).probabilities, truth_of(net), atol=1e-6)
+
+
+def test_a_verdict_is_the_same_for_all_kinds(inputs, labels, net):
+    predictor = from_module(net, "logits")
+    ids, mask, _ = texts(seed=1)
+    plain = {"input_ids": texts()[0], "attention_mask": texts()[1]}
+    other = {"input_ids": ids, "attention_mask": mask}
+    kind = KINDS[2] if isinstance(inputs, Tokens) else KINDS[1] if isinstance(inputs, tuple) else KINDS[3]
+    verdict = evaluate(predictor, (inputs, labels), {"other": held(kind, ids, mask)}, batch_size=40)
+    expected = evaluate(predictor, (plain, labels), {"other": other}, batch_size=40)
+    assert (verdict.nll, verdict.auroc) == (expected.nll, expected.auroc)
+
+
+def test_the_mask_of_an_ood_set_is_not_read_as_labels(net):
+    ids, mask, labels = texts()
+    others = texts(seed=1)[:2]
+    verdict = evaluate(
+        from_module(net, "logits"),
+        ((ids, mask), labels),
+        {"tuple": others, "loader": DataLoader(TensorDataset(*others), 32), "batches": [list(others)]},
+    )
+    assert {member.examples for member in verdict.panel.values()} == {ROWS}
+    assert len({member.rankings["entropy"].auroc for member in verdict.panel.values()}) == 1
+
+
+def test_batches_of_texts_keep_their_lengths_everywhere(net):
+    batches = [(32, 5), (32, 7), (16, 7), (16, 4)]
+    loader = [
+        {**each, "labels": texts(*size)[2]}
+        for each, size in zip(parts("mapping", batches), batches, strict=True)
+    ]
+    model = totalcal.softmax(net, num_classes=CLASSES)
+    assert evaluate(model, loader, {"unlabelled": parts("mapping", batches)}).examples == ROWS
+    assert temperature_scaled(model, loader).nll_after <= temperature_scaled(model, loader).nll_before
+    assert Gate.fit(model, loader, rule=RULE).cost.rows == ROWS
+    source = DataLoader(Padded(), batch_size=8, collate_fn=padded)
+    totalcal.fit(model, source, epochs=1, validation=source, progress=False)
+    wrapped = totalcal.wrap(net, num_classes=CLASSES)
+    totalcal.fit(wrapped, source, epochs=1, validation=source, freeze_backbone=True, progress=False)
+    totalcal.remember(model, source, source, layers="classifier")
+    assert model.predict(parts("mapping", [(4, 9)])[0]).familiarity.shape == (4,)
+
+
+class Padded(Dataset):
+    """Texts of lengths of their own."""
+
+    def __len__(self):
+        return ROWS
+
+    def __getitem__(self, row):
+        ids, _, labels = texts()
+        return {"input_ids": ids[row, : 1 + row % LENGTH], "labels": labels[row]}
+
+
+def padded(rows):
+    ids = nn.utils.rnn.pad_sequence([row["input_ids"] for row in rows], batch_first=True)
+    lengths = torch.tensor([[len(row["input_ids"])] for row in rows])
+    return {
+        "input_ids": ids,
+        "attention_mask": (torch.arange(ids.shape[1]) < lengths).long(),
+        "labels": torch.stack([row["labels"] for row in rows]),
+    }
+
+
+class Stream(IterableDataset):
+    """Rows without labels and without a length."""
+
+    def __iter__(self):
+        ids, mask, _ = texts()
+        return iter([{"input_ids": a, "attention_mask": b} for a, b in zip(ids, mask, strict=True)])
+
+
+def test_streams_without_labels_are_ood_sets(net):
+    ids, mask, labels = texts()
+    test = {"input_ids": ids, "attention_mask": mask, "label": labels}
+    panel = evaluate(
+        from_module(net, "logits"), test, {"stream": Stream(), "loader": DataLoader(Stream(), 16)}
+    ).panel
+    assert panel["stream"].examples == panel["loader"].examples == ROWS
+    assert panel["stream"].rankings["entropy"].auroc == pytest.approx(0.5)
+
+
+def test_numpy_s_float64_meets_a_net_of_float32():
+    rows = np.random.default_rng(0).normal(size=(40, 4))
+    labels = np.arange(40) % 3
+    net = nn.Linear(4, 3)
+    truth = net(torch.tensor(rows, dtype=torch.float32)).softmax(1).detach()
+    for predictor in (totalcal.softmax(net, num_classes=3), from_module(net, "logits")):
+        assert_allclose(predictor.predict(rows).probabilities, truth, atol=1e-6)
+        assert evaluate(predictor, (rows, labels), {"same": rows}).auroc == pytest.approx(0.5)
+        assert Gate.fit(predictor, rows, labels, rule=RULE).cost.rows == 40
+    model = totalcal.etp(net, num_classes=3)
+    totalcal.fit(model, (rows, labels), epochs=1, progress=False)
+    totalcal.train(model, rows, labels, epochs=1)
+    totalcal.remember(model, (rows, labels), (rows, labels))
+
+
+def test_a_broken_row_is_named_whichever_tensor_it_is_in():
+    class Both(nn.Module):
+        def forward(self, image, age):
+            return image + age
+
+    image, age = torch.zeros(4, 3), torch.zeros(4, 1)
+    age[2] = torch.nan
+    with pytest.raises(InputError, match="1 of 4 rows hold NaN or infinity, the first is row 2"):
+        totalcal.softmax(Both(), num_classes=3).predict((image, age))
