@@ -287,6 +287,23 @@ class Monitor:
         )
 
 
+def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict[str, Floats]:
+    """What a monitor watches of a `Predictive`: entropy, unfamiliarity if the model remembers its domain,
+    and the loss where labels (class numbers) are known.
+
+    Example:
+        `totalcal.save(model, path, monitor=Monitor.start(watched_scores(held_out_prediction, labels)))`
+    """
+    probabilities = np.asarray(prediction.probabilities, dtype=np.float64)
+    found = {"entropy": np.maximum(np.asarray(prediction.entropy, dtype=np.float64), 0)}
+    if prediction.domain is not None:
+        found["unfamiliarity"] = np.asarray(prediction.unfamiliarity, dtype=np.float64)
+    if labels is not None:
+        chosen = probabilities[np.arange(len(probabilities)), np.asarray(labels)]
+        found["nll"] = -np.log(np.clip(chosen, 1e-300, 1.0))
+    return found
+
+
 def _bins(scores: Floats) -> Counts:
     return np.searchsorted(_EDGES, scores).astype(np.int64)
 

@@ -12,9 +12,11 @@ from totalcal.cli import (  # noqa: F401
     report,
     results,
     score,
+    serve,
     status,
     studies,
     table,
+    watch,
 )
 from totalcal.cli.app import app
 from totalcal.cli.manners import run

@@ -25,6 +25,7 @@ PURPOSES = {
     "report": "totalcal report, figures, toy, truth, demo",
     "tables": "tables of uncertainties as pandas frames",
     "tensorboard": "curves for TensorBoard",
+    "serve": "totalcal serve",
     "cluster": "totalcal run on dask or ray",
 }
 _IMPORT_NAMES = {"scikit-learn": "sklearn", "pillow": "PIL", "opencv-python-headless": "cv2"}

@@ -26,6 +26,7 @@ from totalcal.files.recipe import (
     why_no_recipe,
 )
 from totalcal.inputs import Inputs, as_inputs, from_named, named
+from totalcal.monitoring import Monitor
 from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import PictureSteps
 from totalcal.process import TuringProcess
@@ -51,6 +52,7 @@ class SavedModel:
     preprocessing: Preprocessing | None = None
     context: Batch | None = None
     scores: Mapping[str, float] | None = None
+    monitor: Monitor | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and len(self.classes) != self.model.num_classes:
@@ -94,6 +96,7 @@ def save(
     preprocessing: Preprocessing | None = None,
     context: Batch | None = None,
     scores: Mapping[str, float] | None = None,
+    monitor: Monitor | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
@@ -101,10 +104,11 @@ def save(
     model of the family around one of our backbones is made again from the file alone. A backbone of your own
     is handed over when the file is loaded, and so is the whole model if its parts are your own, or set to
     what no file can name; the file says which. `context` holds the rows, after preprocessing, that a model
-    such as `anp` predicts from; `scores` those on held-out data.
+    such as `anp` predicts from; `scores` those on held-out data; `monitor` what a stream of predictions is
+    watched by.
     """
     names = None if classes is None else tuple(classes)
-    whole = SavedModel(model, gate, names, preprocessing, context, scores)
+    whole = SavedModel(model, gate, names, preprocessing, context, scores, monitor)
     write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole))))
 
 
@@ -129,6 +133,7 @@ def load(
             preprocessing=_preprocessing(description["preprocessing"], groups),
             context=_optional(_context, groups.get("context")),
             scores=_optional(dict, description["scores"]),
+            monitor=_optional(Monitor.from_json, description.get("monitor")),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -262,6 +267,7 @@ def _description(saved: SavedModel) -> dict[str, Any]:
             "pictures": given.pictures and given.pictures.as_json(),
         },
         "scores": saved.scores and dict(saved.scores),
+        "monitor": saved.monitor and saved.monitor.as_json(),
     }
 
 

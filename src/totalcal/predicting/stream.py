@@ -8,21 +8,16 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import numpy as np
-
-from totalcal.errors import GateError, InputError
+from totalcal.errors import InputError
 from totalcal.files.saved import SavedModel, load
-from totalcal.parts.domain import DomainMemory
 from totalcal.pictures import picture_files
+from totalcal.predicting.answers import answers, check_draws, class_names, score_names
 from totalcal.predicting.inputs import Chunk, rows_of
-from totalcal.rejection import sampling_of
-from totalcal.types import Draws, Predictive
-from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
+from totalcal.types import Draws
 from totalcal.whole_files import write_whole
 
 
@@ -65,13 +60,10 @@ def predict_file(
         GateError: If `draws` are not those of the gate.
     """
     saved = load(model)
-    _check_draws(saved, draws)
+    check_draws(saved, draws)
     rows = rows_of(inputs, saved.preprocessing)
-    classes = saved.classes or tuple(range(saved.model.num_classes))
-    scores = (
-        (*UNCERTAINTIES, UNFAMILIARITY) if isinstance(saved.model.domain, DomainMemory) else UNCERTAINTIES
-    )
-    header = ["row", "class", *(f"p({name})" for name in classes), *scores, "decision", "reason"]
+    probabilities = (f"p({name})" for name in class_names(saved))
+    header = ["row", "class", *probabilities, *score_names(saved), "decision", "reason"]
     fingerprint = f"{_digest(model)} {_state(inputs)} {draws} {chunk_size}"
     with ResumableOutput(output, fingerprint, header) as file:
         before = file.rows
@@ -80,62 +72,26 @@ def predict_file(
             if strict and chunk.complaints:
                 name, reason = chunk.complaints[0]
                 raise InputError(f"{name} {reason}. Mend or remove it, or predict without --strict.")
-            file.append(_lines(saved, classes, scores, chunk, draws), chunk.complaints, chunk.rows)
+            file.append(_lines(saved, chunk, draws), chunk.complaints, chunk.rows)
             on_rows(chunk.rows)
     return Summary(file.rows, file.rows - before, file.bad_rows, output)
 
 
-def _check_draws(saved: SavedModel, draws: Draws | None) -> None:
-    """Before any work: whether the gate can decide about predictions with these draws."""
-    if saved.gate is None:
-        return
-    fitted = saved.gate.sampling
-    if fitted is None and draws is None:
-        raise GateError(
-            "the file's gate does not know how many draws it was fitted with (totalcal 0.1 did not note it). "
-            "Fit it again and save; or, if you know, say it: --draws 10 was the default."
-        )
-    if fitted is not None and fitted.draws and draws not in (None, fitted.draws):
-        raise GateError(
-            f"the file's gate was fitted with {fitted.draws} draws; its promise does not hold for {draws}: "
-            "leave --draws out."
-        )
-
-
-def _lines(
-    saved: SavedModel,
-    classes: tuple[object, ...],
-    scores: Iterable[str],
-    chunk: Chunk,
-    draws: Draws | None,
-) -> list[list[object]]:
+def _lines(saved: SavedModel, chunk: Chunk, draws: Draws | None) -> list[list[object]]:
     if not chunk.names:
         return []
-    prediction = saved.predict(np.stack(chunk.values), draws)
-    probabilities = prediction.probabilities.numpy()
-    columns = [uncertainty(prediction, name) for name in scores]
-    verdicts, reasons = _decisions(saved, prediction)
+    found = answers(saved, chunk.values, draws)
     return [
         [
             name,
-            classes[int(probabilities[i].argmax())],
-            *(f"{p:.6g}" for p in probabilities[i]),
-            *(f"{column[i]:.6g}" for column in columns),
-            verdicts[i],
-            reasons[i],
+            best,
+            *(f"{p:.6g}" for p in found.probabilities[i]),
+            *(f"{column[i]:.6g}" for column in found.scores.values()),
+            found.decisions[i],
+            found.reasons[i],
         ]
-        for i, name in enumerate(chunk.names)
+        for i, (name, best) in enumerate(zip(chunk.names, found.best, strict=True))
     ]
-
-
-def _decisions(saved: SavedModel, prediction: Predictive) -> tuple[list[str], list[str]]:
-    gate, rows = saved.gate, len(prediction.probabilities)
-    if gate is None:
-        return [""] * rows, [""] * rows
-    if gate.sampling is None:  # the user has said how it was fitted
-        gate = replace(gate, sampling=sampling_of(prediction))
-    decisions = gate(prediction)
-    return decisions.verdicts, decisions.reasons
 
 
 def _digest(path: Path) -> str:

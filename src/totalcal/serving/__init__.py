@@ -1,0 +1,1 @@
+"""A model in service: HTTP, batches, limits, a page for people, metrics."""

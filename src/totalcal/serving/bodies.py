@@ -1,0 +1,157 @@
+"""From the body of a request to rows, as `totalcal predict` would read them from a file."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import InputError, TotalcalError
+from totalcal.files.preprocessing import Preprocessing
+from totalcal.predicting.inputs import rows_of
+from totalcal.reading import parse_json
+from totalcal.serving.guard import RefusalError
+
+Row = npt.NDArray[Any]
+
+_PICTURES = {"image/bmp", "image/gif", "image/jpeg", "image/png", "image/tiff", "image/webp"}
+_KINDS = ("application/json", "text/csv", *sorted(_PICTURES))
+_NUMBERS = {
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
+}  # fmt: skip
+
+
+def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | None, most: int) -> list[Row]:
+    """The rows of a picture, a CSV with a header, or JSON: {"row": …} or {"rows": [ … ]}.
+
+    Raises:
+        RefusalError: If the kind is unknown (415), there are too many rows (413), or one is bad (422).
+    """
+    kind = kind.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return _from_json(_parsed(content), preprocessing, most)
+    if kind == "text/csv":
+        return _from_file(content, "rows.csv", preprocessing, most)
+    if kind in _PICTURES:
+        return _from_file(content, f"picture.{kind.partition('/')[2]}", preprocessing, most)
+    raise RefusalError(415, f"Content-Type is one of {', '.join(_KINDS)}, not {kind[:80]!r}.")
+
+
+def rows_of_tensor(content: bytes, preprocessing: Preprocessing | None, most: int) -> tuple[list[Row], Any]:
+    """The rows of a request of the Open Inference Protocol, and its id."""
+    request = _parsed(content)
+    if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
+        raise RefusalError(422, "a request is an object with a list `inputs`, which has one tensor.")
+    if len(request["inputs"]) != 1 or not isinstance(request["inputs"][0], dict):
+        raise RefusalError(422, f"the model takes one input tensor, but {len(request['inputs'])} came.")
+    name = request.get("id")
+    if name is not None and not isinstance(name, str):
+        raise RefusalError(422, "`id` is a string, if it is given.")
+    return _from_tensor(request["inputs"][0], preprocessing, most), name
+
+
+def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> list[Row]:
+    shape, datatype = tensor.get("shape"), tensor.get("datatype")
+    if not isinstance(datatype, str) or datatype not in _NUMBERS:
+        raise RefusalError(
+            422, f"`datatype` is one of {', '.join(sorted(_NUMBERS))}, not {str(datatype)[:40]!r}."
+        )
+    if not isinstance(shape, list) or not shape or not all(_is_length(axis) for axis in shape):
+        raise RefusalError(422, "`shape` is a list of lengths, the first of them the number of rows.")
+    _check_count(shape[0], most)
+    values = _numbers(tensor.get("data"))
+    if values.size != int(np.prod([float(axis) for axis in shape])):
+        raise RefusalError(422, f"`data` has {values.size} numbers, but `shape` promises {shape}.")
+    if preprocessing is None and datatype.startswith(("INT", "UINT")):
+        values = values.astype(np.int64)
+    elif preprocessing is None:
+        values = values.astype(np.float32)
+    return _checked(values.reshape(shape), preprocessing)
+
+
+def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> list[Row]:
+    if isinstance(content, dict) and "row" in content:
+        given = [content["row"]]
+    elif isinstance(content, dict) and isinstance(content.get("rows"), list):
+        given = content["rows"]
+    else:
+        raise RefusalError(422, 'JSON is {"row": [1.5, …]}, {"row": {"column": 1.5, …}} or {"rows": [ … ]}.')
+    _check_count(len(given), most)
+    columns = None if preprocessing is None else preprocessing.columns
+    rows = [_by_name(row, columns) if isinstance(row, dict) else row for row in given]
+    values = _numbers(rows)
+    if preprocessing is None:
+        values = values.astype(np.float32)
+    elif values.size == len(rows) * int(np.prod(preprocessing.shape)):
+        values = values.reshape(len(rows), *preprocessing.shape)  # a picture's pixels may come as one list
+    return _checked(values, preprocessing)
+
+
+def _by_name(row: Mapping[str, Any], columns: Sequence[str] | None) -> list[Any]:
+    if columns is None:
+        raise RefusalError(422, "this model knows no names of columns: send a row as a list.")
+    missing = [name for name in columns if name not in row]
+    if missing:
+        raise RefusalError(422, f"the row lacks the column {missing[0]!r} ({len(missing)} are missing).")
+    return [row[name] for name in columns]
+
+
+def _from_file(content: bytes, name: str, preprocessing: Preprocessing | None, most: int) -> list[Row]:
+    """By the readers of `totalcal predict`, so that both see the same."""
+    with tempfile.TemporaryDirectory(prefix="totalcal-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        try:
+            reader = rows_of(path if path.suffix == ".csv" else path.parent, preprocessing)
+            chunk = next(reader.chunks(most + 1), None)
+        except (TotalcalError, UnicodeDecodeError, ValueError) as error:
+            raise RefusalError(422, str(error).replace(str(path), "the body")) from error
+        except Exception as error:  # csv.Error, and what else a reader of other people's bytes may raise
+            raise RefusalError(422, f"the body cannot be read as {name.rpartition('.')[2]}.") from error
+    if chunk is None:
+        raise RefusalError(422, "there are no rows in the body.")
+    _check_count(chunk.rows, most)
+    if chunk.complaints:
+        row, reason = chunk.complaints[0]
+        raise RefusalError(422, f"{row} {reason.replace(str(path), 'the body')}.")
+    return list(chunk.values)
+
+
+def _checked(values: Row, preprocessing: Preprocessing | None) -> list[Row]:
+    if preprocessing is not None and values.shape[1:] != preprocessing.shape:
+        raise RefusalError(
+            422, f"the model takes rows of shape {list(preprocessing.shape)}, not {list(values.shape[1:])}."
+        )
+    if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+        raise RefusalError(422, "the rows hold NaN or infinity.")
+    return list(values)
+
+
+def _numbers(given: Any) -> npt.NDArray[np.float64]:
+    try:
+        values = np.array(given)
+        if values.dtype.kind not in "biuf":
+            raise ValueError
+        return values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RefusalError(422, "rows are numbers, as many in each of them.") from error
+
+
+def _check_count(rows: int, most: int) -> None:
+    if rows == 0:
+        raise RefusalError(422, "there are no rows in the body.")
+    if rows > most:
+        raise RefusalError(413, f"a request has at most {most} rows: send several.")
+
+
+def _is_length(axis: Any) -> bool:
+    return isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < 2**31
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return parse_json(content.decode(), "the body")
+    except (InputError, UnicodeDecodeError) as error:
+        raise RefusalError(422, f"the body is no JSON: {str(error)[:200]}") from error

@@ -1,0 +1,172 @@
+"""What stands before every request: the token, the size and time of a body, the log. Plain ASGI."""
+
+import asyncio
+import hmac
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask for.
+
+    Attributes:
+        body: Bytes of a request.
+        rows: Rows of a request.
+        seconds: Until the whole request has come, and again until it is answered.
+    """
+
+    body: int = 16 * 2**20
+    rows: int = 4096
+    seconds: float = 30.0
+
+
+class RefusalError(Exception):
+    """A request that is not answered: the HTTP status, and why, for the client to read."""
+
+    def __init__(self, status: int, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason, self.headers = status, reason, headers
+
+
+class Guard:
+    """Refuses what is not allowed before the application sees it, and writes one line of log per request.
+
+    A body is read here, whole, within its limits of size and time; what runs behind has all of it. Without a
+    token only this machine may ask, by one of its own names: a page elsewhere whose host name was made to
+    point here (DNS rebinding) may not. The log holds no inputs: paths are those of the application, not the
+    client's text.
+    """
+
+    def __init__(
+        self,
+        app: Asgi,
+        limits: Limits,
+        token: str | None,
+        paths: Callable[[Scope], str],
+        on_body: Callable[[int], None],
+        on_answer: Callable[[str, int, float], None],
+    ) -> None:
+        self.app, self.limits, self.token = app, limits, token
+        self.paths, self.on_body, self.on_answer = paths, on_body, on_answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status = time.monotonic(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        body = 0
+        try:
+            self._check_client(scope)
+            content = await self._body(scope, receive)
+            body = len(content)
+            await self.app(scope, _replayed(content, receive), sending)
+        except RefusalError as refusal:
+            await respond(sending, refusal)
+        finally:
+            path, seconds = self.paths(scope), time.monotonic() - started
+            self.on_answer(path, status, seconds)
+            _log(method=scope["method"], path=path, status=status, body=body, ms=round(1000 * seconds, 2))
+
+    def _check_client(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        if self.token is None:
+            host = headers.get(b"host", b"").decode("latin-1")
+            if _name(host) not in LOOPBACK:
+                raise RefusalError(421, "without a token this service answers to localhost alone.")
+        elif scope["path"] not in OPEN:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+                reason = "a token is needed: send the header 'Authorization: Bearer …'."
+                raise RefusalError(401, reason, **{"WWW-Authenticate": "Bearer"})
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        if scope["method"] in ("GET", "HEAD"):
+            return b""
+        claimed = dict(scope["headers"]).get(b"content-length", b"0")
+        if not claimed.isdigit() or int(claimed) > self.limits.body:
+            raise self._too_large()
+        self.on_body(1)
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await self._received(receive)
+        except TimeoutError as error:
+            reason = f"the request did not arrive within {self.limits.seconds:g} seconds."
+            raise RefusalError(408, reason, Connection="close") from error
+        finally:
+            self.on_body(-1)
+
+    async def _received(self, receive: Receive) -> bytes:
+        content = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RefusalError(
+                    400, "the client went away before its request was whole.", Connection="close"
+                )
+            content += message.get("body", b"")
+            if len(content) > self.limits.body:
+                raise self._too_large()
+            if not message.get("more_body", False):
+                return bytes(content)
+
+    def _too_large(self) -> RefusalError:
+        return RefusalError(413, f"a request has at most {self.limits.body} bytes.", Connection="close")
+
+
+async def respond(send: Send, refusal: RefusalError) -> None:
+    """The refusal as JSON, in the form of the Open Inference Protocol."""
+    content = json.dumps({"error": refusal.reason}).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(content)), **refusal.headers}
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _replayed(content: bytes, receive: Receive) -> Receive:
+    """The body as one message; after it, what the client does next."""
+    is_given = False
+
+    async def receiving() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    return receiving
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("evil.example")
+    ('localhost', '::1', 'evil.example')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def _log(**entry: Any) -> None:
+    print(json.dumps({"time": round(time.time(), 3), **entry}), file=sys.stderr, flush=True)

@@ -1,0 +1,110 @@
+"""A table of predictions past the monitor of a model file, in words and as a picture. Needs no torch."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.container import read_container
+from totalcal.monitoring import Monitor, Status
+
+LABEL = "label"
+_BLOCK = 100
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a monitor made of a table: its status at the end, and log10 of its capital along the way."""
+
+    status: Status
+    rows: list[int]
+    log10_capital: dict[str, list[float]]
+    level: float
+
+
+def watch_file(predictions: Path, model: Path) -> Watched:
+    """Feed a table that `totalcal predict` wrote to the monitor of the model file.
+
+    Raises:
+        InputError: If the file has no monitor, or the table none of the scores that it watches.
+    """
+    content = read_container(model).description.get("monitor")
+    if content is None:
+        raise InputError(
+            f"{model} has no monitor. Save the model with one: "
+            "save(…, monitor=Monitor.start(watched_scores(model.predict_shared(held_out))))."
+        )
+    monitor = Monitor.from_json(content)
+    start = monitor.rows
+    rows: list[int] = []
+    capital: dict[str, list[float]] = {name: [] for name in monitor.detectors}
+    for scores, accepted in _blocks(predictions, list(monitor.detectors)):
+        status = monitor.update(scores, accepted)
+        rows.append(status.rows - start)
+        for name, history in capital.items():
+            history.append(float(np.log10(max(status.capital[name], 1e-300))))
+    level = float(np.log10(len(monitor.detectors) / monitor.false_alarms))
+    return Watched(monitor.status, rows, capital, level)
+
+
+def draw(watched: Watched, output: Path) -> None:
+    """The capital of each score over the rows, and its ranks in tenths, which are even when all is well."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "drawing a stream") from error
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, history in watched.log10_capital.items():
+        left.plot(watched.rows, history, label=name)
+        shares = watched.status.rank_shares[name]
+        right.step(np.arange(len(shares) + 1) / len(shares), [*shares, shares[-1]], where="post", label=name)
+    left.axhline(watched.level, color="0.4", linestyle="--", label="alarm")
+    left.set(xlabel="rows", ylabel="evidence of a shift, log10")
+    right.axhline(0.1, color="0.4", linestyle="--")
+    right.set(xlabel="rank among held-out rows (0: strangest)", ylabel="share of rows", ylim=(0, None))
+    left.legend(frameon=False)
+    figure.suptitle(str(watched.status))
+    figure.savefig(output, dpi=120)
+
+
+def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArray[Any]], list[bool] | None]]:
+    if not path.is_file():
+        raise InputError(f"there is no table {path}.")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv.DictReader(file)
+        columns = table.fieldnames or ()
+        known = [name for name in names if name in columns]
+        has_loss = "nll" in names and LABEL in columns
+        if not known and not has_loss:
+            raise InputError(
+                f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
+            )
+        while block := list(islice(table, _BLOCK)):
+            yield _scores(path, block, known, has_loss), _accepted(block)
+
+
+def _scores(
+    path: Path, block: list[dict[str, str]], known: list[str], has_loss: bool
+) -> dict[str, npt.NDArray[Any]]:
+    try:
+        found = {name: np.maximum([float(row[name]) for row in block], 0.0) for name in known}
+        if has_loss:
+            chosen = [float(row[f"p({row[LABEL]})"]) for row in block]
+            found["nll"] = -np.log(np.clip(chosen, 1e-300, 1.0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} has a cell that is no number, or a label that is no class: {error}."
+        ) from error
+    return found
+
+
+def _accepted(block: list[dict[str, str]]) -> list[bool] | None:
+    decisions = [row.get("decision") or "" for row in block]
+    return [decision == "accept" for decision in decisions] if any(decisions) else None

@@ -1,0 +1,178 @@
+"""The service answers what the model says, to the bit, and tells clients what they did wrong."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from totalcal.errors import InputError
+from totalcal.predicting.answers import answers
+from totalcal.predicting.inputs import rows_of
+from totalcal.serving.app import Service, check_binding
+
+
+def infer(client, images, **more):
+    tensor = {
+        "name": "inputs",
+        "datatype": "FP64",
+        "shape": list(images.shape),
+        "data": images.ravel().tolist(),
+    }
+    return client.post("/v2/models/digits/infer", json={"inputs": [tensor], **more})
+
+
+def outputs(response):
+    assert response.status_code == 200, response.text
+    return {
+        each["name"]: np.array(each["data"]).reshape(each["shape"]) for each in response.json()["outputs"]
+    }
+
+
+def test_the_protocol_gives_the_model_s_own_answers_to_the_bit(client, saved, digits):
+    images = digits[0][:20]
+    found, own = outputs(infer(client, images)), answers(saved, list(images))
+    np.testing.assert_array_equal(found["probabilities"], own.probabilities)
+    np.testing.assert_array_equal(found["familiarity"], own.familiarity)
+    for name in ("entropy", "reducible", "irreducible", "data", "unfamiliarity"):
+        np.testing.assert_array_equal(found[name], own.scores[name])
+    assert found["decision"].tolist() == own.decisions
+    assert found["reason"].tolist() == own.reasons
+
+
+def test_the_protocol_describes_itself_and_its_model(client):
+    assert client.get("/v2/health/live").json() == {"live": True}
+    assert client.get("/v2/health/ready").status_code == 200
+    assert client.get("/v2").json()["name"] == "totalcal"
+    assert client.get("/v2/models/digits/ready").json()["ready"] is True
+    described = client.get("/v2/models/digits").json()
+    assert described["inputs"] == [{"name": "inputs", "datatype": "FP64", "shape": [-1, 1, 8, 8]}]
+    assert {"probabilities", "familiarity", "decision"} <= {each["name"] for each in described["outputs"]}
+    assert client.get("/v2/models/other").status_code == 404
+
+
+def test_an_id_comes_back(client, digits):
+    assert infer(client, digits[0][:1], id="seven").json()["id"] == "seven"
+    assert "id" not in infer(client, digits[0][:1]).json()
+
+
+def test_people_get_class_terms_familiarity_decision_and_why(client, saved, digits):
+    image = digits[0][3]
+    [said] = client.post("/predict", json={"row": image.tolist()}).json()["predictions"]
+    own = answers(saved, [image])
+    assert said["class"] == "3"
+    assert list(said["probabilities"].values()) == own.probabilities[0].tolist()
+    assert said["uncertainty"] == {t: own.scores[t][0] for t in ("reducible", "irreducible", "data")}
+    # the reducible term is estimated without bias, so that the sum is p (1 − p) up to its 1/draws
+    p = np.array(list(said["probabilities"].values()))
+    assert sum(said["uncertainty"].values()) == pytest.approx((p * (1 - p)).sum(), rel=1e-3)
+    assert said["familiarity"] == own.familiarity[0]
+    assert said["decision"] == "accept"
+    noise = np.random.default_rng(0).random(64)
+    [strange] = client.post("/predict", json={"row": noise.tolist()}).json()["predictions"]
+    assert strange["decision"] == "not my domain"
+    assert "unfamiliarity" in strange["reason"]
+    assert strange["familiarity"] < 0.05
+
+
+def test_a_picture_is_read_as_predict_reads_it(client, saved, digits, picture, tmp_path):
+    (tmp_path / "seven.png").write_bytes(picture(digits[0][7]))
+    [chunk] = rows_of(tmp_path, saved.preprocessing).chunks(10)
+    own = answers(saved, chunk.values)
+    content = (tmp_path / "seven.png").read_bytes()
+    response = client.post("/predict", content=content, headers={"Content-Type": "image/png"})
+    [said] = response.json()["predictions"]
+    assert list(said["probabilities"].values()) == own.probabilities[0].tolist()
+    assert said["class"] == "7"
+
+
+def test_64_at_once_get_their_own_answers(running, saved, digits):
+    """In a batch the last digits of float32 depend on the rows beside a row; never the answer."""
+    images = digits[0]
+
+    def ask(number):
+        with running.client() as client:
+            return [outputs(infer(client, images[number * 5 + i : number * 5 + i + 1])) for i in range(5)]
+
+    with ThreadPoolExecutor(64) as pool:
+        found = [each for part in pool.map(ask, range(64)) for each in part]
+    own = answers(saved, list(images[:320]))
+    got = np.concatenate([each["probabilities"] for each in found])
+    np.testing.assert_allclose(got, own.probabilities, rtol=0, atol=2e-6)
+    assert [each["class"][0] for each in found] == [str(name) for name in own.best]
+    assert running.service.batcher.waiting == 0
+
+
+def test_exact_is_to_the_bit_also_under_load(serve, saved, digits):
+    running = serve(exact=True)
+
+    def ask(number):
+        with running.client() as client:
+            return outputs(infer(client, digits[0][number : number + 1]))["probabilities"][0]
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(48)))
+    alone = [answers(saved, [image]).probabilities[0] for image in digits[0][:48]]
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_stopping_loses_no_request_that_was_accepted(serve, saved, digits):
+    running = serve()
+    slow, model = threading.Event(), running.service.batcher.model
+
+    def held_up(rows):
+        slow.wait(10)
+        return model(rows)
+
+    running.service.batcher.model = held_up
+
+    def ask(number):
+        with running.client() as client:
+            return outputs(infer(client, digits[0][number : number + 1]))["class"][0]
+
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(ask, number) for number in range(12)]
+        while running.service.batcher.waiting < 12:
+            time.sleep(0.01)
+        running.server.should_exit = True
+        threading.Timer(0.3, slow.set).start()
+        found = [each.result(20) for each in asked]
+    running.thread.join(20)
+    assert not running.thread.is_alive()
+    assert found == [str(name) for name in answers(saved, list(digits[0][:12])).best]
+
+
+def test_the_monitor_is_fed_exported_and_kept(serve, digits, tmp_path):
+    state = tmp_path / "monitor.json"
+    running = serve(state=state)
+    with running.client() as client:
+        infer(client, np.random.default_rng(0).random((60, 1, 8, 8)))
+        while running.service.monitor.rows < 60:  # it looks on after the answer is out
+            time.sleep(0.01)
+        metrics = client.get("/metrics").text
+        seen = client.get("/about").json()["monitor"]
+    assert 'totalcal_monitor_alarm{score="unfamiliarity"} 1.0' in metrics
+    assert "totalcal_monitor_rows 60.0" in metrics
+    assert 'totalcal_rows_total{decision="not my domain"}' in metrics
+    assert 'path="/v2/models/{name}/infer",status="200"' in metrics
+    assert "unfamiliarity" in seen["alarms"]
+    running.stop()
+    assert json.loads(state.read_text())["rows"] == 60
+    again = serve(state=state)
+    assert again.service.monitor.rows == 60
+
+
+def test_only_this_machine_may_ask_without_a_token(saved):
+    with pytest.raises(InputError, match="TOTALCAL_TOKEN"):
+        check_binding("0.0.0.0", None)
+    with pytest.raises(InputError, match="16 or more"):
+        check_binding("0.0.0.0", "short")
+    check_binding("0.0.0.0", "a" * 32)
+    check_binding("127.0.0.1", None)
+
+
+def test_draws_that_the_gate_was_not_fitted_with_are_refused_at_the_start(saved):
+    with pytest.raises(InputError, match="5 draws"):
+        Service(saved, draws=7)

@@ -1,0 +1,89 @@
+"""A table past the monitor: silent on held-out-like rows, loud on others, kept in the model file."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import totalcal
+from totalcal.backbones import mlp
+from totalcal.cli.app import app
+from totalcal.errors import InputError
+from totalcal.monitoring import Monitor, watched_scores
+from totalcal.watching import watch_file
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    """A model whose held-out entropies are uniform on [0, 1]."""
+    rng = np.random.default_rng(0)
+    held_out = {"entropy": rng.random(500), "nll": rng.exponential(size=500)}
+    path = tmp_path / "m.totalcal"
+    totalcal.save(totalcal.softmax(mlp(4, 3), num_classes=3), path, monitor=Monitor.start(held_out))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(entropies, labels=None):
+        path = tmp_path / "out.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["row", "p(0)", "p(1)", "entropy", "decision", *(["label"] if labels else [])])
+            for row, entropy in enumerate(entropies):
+                cells = [f"row {row}", "0.9", "0.1", f"{entropy:.6g}", "accept"]
+                writer.writerow([*cells, *([labels[row]] if labels else [])])
+        return path
+
+    return write
+
+
+def test_rows_like_the_held_out_ones_raise_no_alarm(model_file, table):
+    found = watch_file(table(np.random.default_rng(1).random(400)), model_file)
+    assert found.status.in_order
+    assert found.status.rows == 400
+    assert found.status.accepted == 1.0
+
+
+def test_a_shift_is_found_after_it_came(model_file, table, tmp_path):
+    rng = np.random.default_rng(2)
+    path = table([*rng.random(200), *(0.95 + 0.1 * rng.random(100))])
+    result = CliRunner().invoke(
+        app, ["watch", str(path), "--model", str(model_file), "-o", str(tmp_path / "p.png")]
+    )
+    assert result.exit_code == 4
+    assert "entropy shifted" in result.stdout
+    assert 200 < watch_file(path, model_file).status.alarms["entropy"] < 260
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_labels_that_turn_wrong_are_noticed_by_the_loss(model_file, table):
+    found = watch_file(table(np.random.default_rng(3).random(200), ["1"] * 200), model_file)
+    assert "nll" in found.status.alarms
+
+
+def test_what_cannot_be_watched_is_told(model_file, table, tmp_path):
+    bare = tmp_path / "bare.totalcal"
+    totalcal.save(totalcal.softmax(mlp(4, 3), num_classes=3), bare)
+    with pytest.raises(InputError, match="no monitor"):
+        watch_file(table([0.5]), bare)
+    with pytest.raises(InputError, match="no class"):
+        watch_file(table([0.5], ["9"]), model_file)
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="none of the columns"):
+        watch_file(tmp_path / "other.csv", model_file)
+
+
+def test_the_monitor_comes_back_with_its_model(model_file):
+    assert set(totalcal.load(model_file).monitor.detectors) == {"entropy", "nll"}
+
+
+def test_the_watched_scores_are_those_of_the_prediction():
+    model = totalcal.softmax(mlp(4, 3), num_classes=3)
+    prediction, labels = model.predict(torch.randn(20, 4)), torch.randint(3, (20,))
+    found = watched_scores(prediction, labels)
+    expected = torch.nn.functional.nll_loss(prediction.probabilities.log(), labels, reduction="none")
+    np.testing.assert_allclose(found["nll"], expected)
+    np.testing.assert_allclose(found["entropy"], prediction.entropy)
