@@ -81,6 +81,21 @@ def test_the_relative_distance_takes_off_the_distance_to_all(
             assert actual[row, label] == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
+def test_with_one_ridge_in_both_the_relative_distance_lives_in_as_many_dimensions_as_classes_less_one(
+    rows: torch.Tensor, labels: torch.Tensor
+) -> None:
+    found = summed(rows, labels)
+    level = distances.mean_variance(found.within)
+    within, total = distances.precision(found.within, level), distances.precision(found.total, level)
+    assert torch.linalg.matrix_rank(within - total, tol=1e-9) == CLASSES - 1
+    relative = distances.relative_mahalanobis(found.class_means, found.mean, within, total)
+    assert relative.factor.shape == (CLASSES - 1, 5)
+    for row, x in enumerate(rows[:10]):
+        to_all = scipy_mahalanobis(x, found.mean, total) ** 2
+        to_first = scipy_mahalanobis(x, found.class_means[0], within) ** 2
+        assert relative(rows[:10])[row, 0] == pytest.approx(to_first - to_all, rel=1e-7, abs=1e-7)
+
+
 def test_float32_keeps_four_digits_of_a_badly_conditioned_distance() -> None:
     generator = torch.Generator().manual_seed(1)
     scales = torch.logspace(0, -6, 200, dtype=torch.float64)
@@ -88,7 +103,7 @@ def test_float32_keeps_four_digits_of_a_badly_conditioned_distance() -> None:
     labels = torch.zeros(2000, dtype=torch.int64)
     found = summed(rows, labels, classes=1)
     exact = distances.mahalanobis(found.class_means, found.mean, distances.precision(found.within))
-    single = distances.QuadraticForms(*(part.float() for part in exact))
+    single = distances.Distances(*(part.float() for part in exact))
     torch.testing.assert_close(single(rows.float()).double(), exact(rows), rtol=1e-4, atol=1e-3)
 
 

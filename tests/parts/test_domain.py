@@ -121,7 +121,8 @@ def test_distances_are_those_of_brute_force() -> None:
         means = np.stack([seen_[labels == c].mean(0) for c in range(CLASSES)])
         within = np.cov((seen_ - means[labels]).T, bias=True)
         total = np.cov(seen_.T, bias=True)
-        inverses = [np.linalg.inv(c + 1e-3 * np.trace(c) / WIDTH * np.eye(WIDTH)) for c in (within, total)]
+        ridge = 1e-3 * np.trace(within) / WIDTH * np.eye(WIDTH)
+        inverses = [np.linalg.inv(covariance + ridge) for covariance in (within, total)]
         nearest = cdist(asked_, means, "mahalanobis", VI=inverses[0]).min(1) ** 2
         if layer == 1:
             nearest -= cdist(asked_, seen_.mean(0, keepdims=True), "mahalanobis", VI=inverses[1])[:, 0] ** 2
@@ -242,9 +243,21 @@ def test_a_class_that_never_came_is_nobody_s_neighbour() -> None:
     assert memory.distances(observed(rows, labels).observation).isfinite().all()
 
 
+def test_a_layer_that_never_changes_leaves_distances_finite() -> None:
+    memory = DomainMemory(TAPS, CLASSES)  # in float32
+    rows, labels = rows_of(0, 100)
+    still = {tap.name: Features(torch.zeros(100, WIDTH)) for tap in TAPS}
+    dead, statistics = Observation(still, rows[:, 0], rows), memory.statistics()
+    memory.add(statistics, Observed(dead, labels, row_keys(rows)))
+    memory.write(statistics)
+    assert memory.distances(dead).isfinite().all()
+    alive = {tap.name: Features(100 * rows.float()) for tap in TAPS}
+    assert memory.distances(dead._replace(features=alive)).isfinite().all()
+
+
 def test_wide_features_are_projected_and_still_tell_domains_apart() -> None:
     layer = LayerMemory(2000, is_last=True, widest=64)
-    assert layer.matrix.shape == (64, 64)
+    assert layer.within.shape == (64, 64)
     rows = torch.randn(50, 2000)
     lengths = layer.projected(rows).norm(dim=1) / rows.norm(dim=1)
     assert lengths.mean() == pytest.approx(1, abs=0.1)

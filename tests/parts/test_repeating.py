@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from totalcal.parts.repeating import repeated
+from totalcal.parts.repeating import repeated, repeated_and_mean
 from totalcal.parts.sampling import Noise, Sharing, sampling
+from totalcal.parts.taps import Collector, Tap, tap
 from totalcal.parts.weights import MeanFieldLinear, mean_field
 
 DRAWS = 4000
@@ -131,3 +132,51 @@ def test_rows_that_are_alike_get_one_answer_where_noise_is_shared_or_none(sharin
     found = repeated(chain(), inputs(1).expand(4, -1), 10, noise(sharing=sharing))
     assert found.shape == (draws, 4, 3)
     assert_close(found, found[:, :1].expand_as(found))
+
+
+class Stage(nn.Module):
+    """A module of the user's own, which nobody knows to be deterministic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.calls = 0
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        output: torch.Tensor = self.linear(rows)
+        return output
+
+
+@pytest.mark.parametrize("sharing", [Sharing.ROWS, Sharing.SHARED])
+@pytest.mark.parametrize("stage", [nn.Linear(6, 6), Stage()], ids=["of torch", "of the user"])
+def test_the_pass_at_means_moves_no_draw_and_is_the_pass_at_means(sharing: Sharing, stage: nn.Module) -> None:
+    torch.manual_seed(0)
+    net = mean_field(
+        nn.Sequential(stage, nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), ["2", "4"]
+    ).eval()
+    rows = torch.randn(7, 6)
+    taps = [Tap("1", "vector", 6), Tap("3", "vector", 5)]
+    tap(net, taps)
+    collector = Collector(taps, rows)
+    with torch.no_grad():
+        noise = [Noise(torch.Generator().manual_seed(3), sharing, paired=True) for _ in range(2)]
+        drawn, mean = repeated_and_mean(net, rows, 6, noise[0], collector)
+        assert torch.equal(drawn, repeated(net, rows, 6, noise[1]))
+        alone = repeated(net, rows, 1, Noise(sharing=Sharing.MEAN))
+    assert mean is not None
+    torch.testing.assert_close(mean, alone)
+    assert collector.features["1"].values.shape == (7, 6)
+    assert collector.features["3"].values.shape == (7, 5)
+
+
+def test_what_comes_before_the_first_layer_that_draws_runs_once_for_draws_and_mean() -> None:
+    net = mean_field(nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)), ["2"]).eval()
+    calls: list[int] = []
+    net[0].register_forward_hook(lambda *_: calls.append(1))
+    taps = [Tap("1", "vector", 6)]
+    tap(net, taps)
+    with torch.no_grad():
+        noise = Noise(torch.Generator().manual_seed(0), paired=True)
+        repeated_and_mean(net, torch.randn(4, 6), 10, noise, Collector(taps, torch.randn(4, 6)))
+    assert len(calls) == 1

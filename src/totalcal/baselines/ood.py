@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from totalcal.errors import UnknownNameError
-from totalcal.functional.distances import Moments, QuadraticForms, mahalanobis, moments, relative_mahalanobis
+from totalcal.functional.distances import Distances, Moments, mahalanobis, moments, relative_mahalanobis
 from totalcal.inputs import Inputs
 from totalcal.process import TuringProcess
 from totalcal.remembering import last_layer
@@ -189,7 +189,7 @@ def _moments(train: TrainingRows) -> Moments:
     return moments(counts, sums, features.T @ features)
 
 
-def _nearest(distance: QuadraticForms) -> Score:
+def _nearest(distance: Distances) -> Score:
     return lambda features, logits: distance(features.double()).min(-1).values
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 RIDGE = 1e-3
+_LEAST_VARIANCE = 1e-12  # of features that never change: their inverse still is a number in float32
 
 
 class Moments(NamedTuple):
@@ -41,38 +42,43 @@ def moments(counts: Tensor, sums: Tensor, scatter: Tensor) -> Moments:
     return Moments(class_means, mean, (scatter - between) / rows, scatter / rows - torch.outer(mean, mean))
 
 
-def precision(covariance: Tensor, ridge: float = RIDGE) -> Tensor:
-    """(Σ + ridge · tr(Σ)/d · I)⁻¹: invertible however few rows the covariance is of.
+def precision(covariance: Tensor, level: Tensor | None = None) -> Tensor:
+    """(Σ + 10⁻³ level · I)⁻¹, invertible however few rows Σ is of; the level is tr(Σ)/d if not given.
 
-    >>> precision(torch.eye(2), ridge=1.0).diagonal()
+    >>> precision(torch.eye(2), level=torch.tensor(1000.0)).diagonal()
     tensor([0.5000, 0.5000])
     """
-    level = covariance.diagonal().mean().clamp_min(torch.finfo(covariance.dtype).tiny)
+    level = mean_variance(covariance) if level is None else level
     eye = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-    symmetric = (covariance + covariance.T) / 2 + ridge * level * eye
+    symmetric = (covariance + covariance.T) / 2 + RIDGE * level * eye
     inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(symmetric))
     return inverse
 
 
-class QuadraticForms(NamedTuple):
-    """Distances to several centres that share their quadratic part: one matrix product serves all of them.
+def mean_variance(covariance: Tensor) -> Tensor:
+    """tr(Σ)/d, and a little for features that never change."""
+    return covariance.diagonal().mean().clamp_min(_LEAST_VARIANCE)
 
-    (x − o)ᵀ A (x − o) − 2 (x − o)ᵀ b_c + k_c
+
+class Distances(NamedTuple):
+    """Squared distances to several centres that share what is quadratic in x: one product serves all.
+
+    ‖F (x − o)‖² − 2 b_cᵀ (x − o) + k_c
     """
 
     origin: Tensor
-    matrix: Tensor
+    factor: Tensor
     slopes: Tensor
     offsets: Tensor
 
     def __call__(self, rows: Tensor) -> Tensor:
         """[n, centres]."""
         centred = rows - self.origin
-        shared = ((centred @ self.matrix) * centred).sum(-1, keepdim=True)
-        return shared - 2 * centred @ self.slopes.T + self.offsets
+        shared = (centred @ self.factor.T).square().sum(-1, keepdim=True)
+        return torch.addmm(self.offsets, centred, self.slopes.T, alpha=-2) + shared
 
 
-def mahalanobis(means: Tensor, origin: Tensor, within: Tensor) -> QuadraticForms:
+def mahalanobis(means: Tensor, origin: Tensor, within: Tensor) -> Distances:
     """(x − μ_c)ᵀ W⁻¹ (x − μ_c) for each mean; `within` is W⁻¹. `origin` is any point near the rows.
 
     >>> distance = mahalanobis(torch.tensor([[1.0, 0.0]]), torch.zeros(2), torch.eye(2))
@@ -81,16 +87,25 @@ def mahalanobis(means: Tensor, origin: Tensor, within: Tensor) -> QuadraticForms
     """
     centred = means - origin
     slopes = centred @ within
-    return QuadraticForms(origin, within, slopes, (slopes * centred).sum(-1))
+    return Distances(origin, _factor(within, len(within)), slopes, (slopes * centred).sum(-1))
 
 
-def relative_mahalanobis(means: Tensor, mean: Tensor, within: Tensor, total: Tensor) -> QuadraticForms:
+def relative_mahalanobis(means: Tensor, mean: Tensor, within: Tensor, total: Tensor) -> Distances:
     """(x − μ_c)ᵀ W⁻¹ (x − μ_c) − (x − μ)ᵀ T⁻¹ (x − μ) (Ren et al. 2021); both precisions are given.
 
-    What every class shares, and what therefore says nothing about the task, drops out.
+    What every class shares, and what therefore says nothing about the task, drops out: T − W has rank K − 1
+    for K means, and with one ridge in both W⁻¹ − T⁻¹ has it too. So the distance is one in K − 1 dimensions,
+    those of Fisher's linear discriminant.
     """
     own = mahalanobis(means, mean, within)
-    return own._replace(matrix=within - total)
+    return own._replace(factor=_factor(within - total, max(len(means) - 1, 1)))
+
+
+def _factor(matrix: Tensor, rank: int) -> Tensor:
+    """F [rank, d] with FᵀF = the matrix, which is positive semidefinite and of that rank."""
+    values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)  # ascending
+    factor: Tensor = (vectors * values.clamp_min(0).sqrt())[:, -rank:].T.contiguous()
+    return factor
 
 
 def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
@@ -99,9 +114,12 @@ def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
     >>> nearest_prototype(torch.tensor([[3.0, 0.0]]), torch.eye(2))
     tensor([0.])
     """
-    units = F.normalize(rows, dim=-1)
-    nearest = (prototypes.square().sum(-1) - 2 * units @ prototypes.T).min(-1).values
-    return (units.square().sum(-1) + nearest).clamp_min(0).sqrt()
+    lengths = rows.norm(dim=-1)
+    scale = 2 / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
+    squares = torch.linalg.vecdot(prototypes, prototypes)
+    nearest = torch.addcmul(squares, rows @ prototypes.T, scale[:, None], value=-1).amin(-1)
+    distances: Tensor = ((lengths > 0) + nearest).clamp_min(0).sqrt()
+    return distances
 
 
 def spherical_prototypes(rows: Tensor, count: int, iterations: int = 25) -> Tensor:

@@ -11,13 +11,15 @@ from torch import Tensor, distributed, nn
 
 from totalcal.errors import InputError
 from totalcal.functional.distances import (
+    Distances,
     Moments,
-    QuadraticForms,
     mahalanobis,
     mean_by_row,
+    mean_variance,
     moments,
     nearest_prototype,
     precision,
+    relative_mahalanobis,
     spherical_prototypes,
 )
 from totalcal.functional.tails import Tails, conformal_p_value, fisher
@@ -194,8 +196,8 @@ class LayerMemory(nn.Module):
     """
 
     origin: Tensor
-    matrix: Tensor
-    total: Tensor
+    within: Tensor
+    factor: Tensor
     slopes: Tensor
     offsets: Tensor
     prototypes: Tensor
@@ -210,14 +212,11 @@ class LayerMemory(nn.Module):
         shape = (width, self.kept) if width > widest else (0, 0)
         projection = torch.randn(shape, generator=generator) / self.kept**0.5
         self.register_buffer("projection", projection, persistent=False)
-        for name in ("matrix", "total"):
-            self.register_buffer(
-                name, torch.zeros(self.kept, self.kept if name == "matrix" or is_last else 0)
-            )
+        self.register_buffer("within", torch.zeros(self.kept, self.kept))
         self.register_buffer("origin", torch.zeros(self.kept))
-        self.register_buffer("slopes", torch.zeros(0, self.kept))
         self.register_buffer("offsets", torch.zeros(0))
-        self.register_buffer("prototypes", torch.zeros(0, self.kept))
+        for name in ("factor", "slopes", "prototypes"):
+            self.register_buffer(name, torch.zeros(0, self.kept))
 
     def projected(self, values: Tensor) -> Tensor:
         """In the width and precision that distances are computed in."""
@@ -225,23 +224,28 @@ class LayerMemory(nn.Module):
         return rows @ self.projection if self.width > self.kept else rows
 
     def settle(self, statistics: Statistics, most: int) -> None:
-        """The metric, from the statistics of the first domain: W⁻¹, and for the last layer T⁻¹ beside it."""
+        """The metric, from the statistics of the first domain: W⁻¹, for the last layer less T⁻¹."""
         found, like = statistics.moments, self.origin
+        means = found.class_means[statistics.counts > 0]
         within = precision(found.within)
-        total = precision(found.total) if self.is_last else within.new_zeros(self.kept, 0)
-        self.origin, self.total = found.mean.to(like), total.to(like)
-        self.matrix = (within - total if self.is_last else within).to(like)
+        distances = mahalanobis(means, found.mean, within)
+        if self.is_last:
+            total = precision(found.total, mean_variance(found.within))
+            distances = relative_mahalanobis(means, found.mean, within, total)
+        self.origin, self.within, self.factor = (
+            tensor.to(like) for tensor in (found.mean, within, distances.factor)
+        )
         self.add_domain(statistics, most)
 
     def add_domain(self, statistics: Statistics, most: int) -> None:
         """Class means and prototypes of one more domain, in the metric that there is."""
         seen = statistics.counts > 0
-        means = (statistics.sums[seen] / statistics.counts[seen, None]).to(self.origin)
-        within = self.matrix + self.total if self.is_last else self.matrix
-        forms = mahalanobis(means.double(), self.origin.double(), within.double())
+        means = (statistics.sums[seen] / statistics.counts[seen, None]).to(self.origin.device)
+        centred = means - self.origin.double()
+        slopes = centred @ self.within.double()
         prototypes = statistics.prototypes(most).to(self.origin)
-        self.slopes = torch.cat([self.slopes, forms.slopes.to(self.slopes)])
-        self.offsets = torch.cat([self.offsets, forms.offsets.to(self.offsets)])
+        self.slopes = torch.cat([self.slopes, slopes.to(self.slopes)])
+        self.offsets = torch.cat([self.offsets, (slopes * centred).sum(-1).to(self.offsets)])
         self.prototypes = torch.cat([self.prototypes, prototypes])
         self.centre_counts.append(len(means))
         self.prototype_counts.append(len(prototypes))
@@ -249,6 +253,8 @@ class LayerMemory(nn.Module):
     def shape_as(self, centres: Sequence[int], prototypes: Sequence[int]) -> None:
         """Room for domains that a state dict brings."""
         self.centre_counts, self.prototype_counts = list(centres), list(prototypes)
+        rank = max(centres[0] - 1, 1) if self.is_last else self.kept
+        self.factor = self.factor.new_zeros(rank, self.kept)
         self.slopes = self.slopes.new_zeros(sum(centres), self.kept)
         self.offsets = self.offsets.new_zeros(sum(centres))
         self.prototypes = self.prototypes.new_zeros(sum(prototypes), self.kept)
@@ -256,8 +262,8 @@ class LayerMemory(nn.Module):
     def distances(self, features: Features, rows: int) -> tuple[Tensor, Tensor]:
         """Rows × domains each: to the nearest prototype, and to the nearest class mean (relative if last)."""
         values = self.projected(features.values)
-        forms = QuadraticForms(self.origin, self.matrix, self.slopes, self.offsets)
-        to_means = [part.min(-1).values for part in forms(values).split(self.centre_counts, dim=-1)]
+        by_mean = Distances(self.origin, self.factor, self.slopes, self.offsets)(values)
+        to_means = [part.amin(-1) for part in by_mean.split(self.centre_counts, dim=-1)]
         parts = self.prototypes.split(self.prototype_counts)
         to_prototypes = [nearest_prototype(values, prototypes) for prototypes in parts]
         both = torch.stack(to_prototypes, -1), torch.stack(to_means, -1)
@@ -349,14 +355,14 @@ class DomainMemory(Domain):
         columns: list[Tensor] = []
         for tap, layer in zip(self.taps, self._layers(), strict=True):
             columns += layer.distances(observation.features[tap.name], len(observation.entropy))
-        entropy = observation.entropy[:, None].expand_as(columns[0])
-        return torch.stack([*(column.double() for column in columns), entropy.double()], -1)
+        entropy = observation.entropy[:, None, None].expand(-1, self.num_domains, -1)
+        return torch.cat([torch.stack(columns, -1).double(), entropy.double()], -1)
 
     def read(self, observation: Observation | None) -> Familiarity:
         assert observation is not None
         distances = self.distances(observation)
         by_domain = [fisher(self._tails(k).log_p(distances[:, k])) for k in range(self.num_domains)]
-        statistic = torch.stack(by_domain).min(0).values
+        statistic = torch.stack(by_domain).amin(0)
         return Familiarity(conformal_p_value(statistic, self.calibration), statistic)
 
     @torch.no_grad()

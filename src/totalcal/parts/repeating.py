@@ -6,7 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.inputs import Inputs, call, device
-from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers, with_uses_known
+from totalcal.parts.sampling import (
+    Noise,
+    Sharing,
+    StochasticLayer,
+    sampling,
+    stochastic_layers,
+    with_uses_known,
+)
 from totalcal.parts.taps import Collector, collecting
 from totalcal.parts.weights import MeanFieldLinear
 
@@ -53,15 +60,29 @@ def repeated_and_mean(
 ) -> tuple[Tensor, Tensor | None]:
     """`repeated`, and the same at mean weights, 1 × rows × outputs, for the collector to look at.
 
-    None if there is nothing to collect.
+    None if there is nothing to collect. The draws are those that `repeated` alone would make. In a row of
+    layers the pass at means shares what comes before the first that draws; other nets run once more.
     """
     if not collector.taps:
         return repeated(backbone, inputs, draws, noise), None
+    is_mean = noise.sharing is Sharing.MEAN or not stochastic_layers(backbone)
+    is_whole = is_mean or not isinstance(inputs, Tensor)
+    fixed, drawing = (nn.Sequential(), backbone) if is_whole else _split(backbone)
     with collecting(collector):
-        mean = repeated(backbone, inputs, 1, Noise(sharing=Sharing.MEAN))
-    if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
-        return mean, mean
-    return repeated(backbone, inputs, draws, noise), mean
+        hidden = fixed(inputs)
+        mean = repeated(drawing, hidden, 1, Noise(sharing=Sharing.MEAN))
+    return mean if is_mean else repeated(drawing, hidden, draws, noise), mean
+
+
+def _split(backbone: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """What a row of layers does before the first that draws, and the rest; nothing and all of other nets."""
+    if type(backbone) is nn.Sequential and not has_hooks(backbone):
+        links = list(backbone)
+        first = next(index for index, link in enumerate(links) if stochastic_layers(link))
+        fixed, drawing = nn.Sequential(*links[:first]), nn.Sequential(*links[first:])
+        if isinstance(links[first], StochasticLayer) and all(map(_is_known, fixed.modules())):
+            return fixed, drawing
+    return nn.Sequential(), backbone
 
 
 def _is_chain(backbone: nn.Module) -> bool:
@@ -81,10 +102,11 @@ def _is_chain(backbone: nn.Module) -> bool:
 
 
 def _is_known(module: nn.Module) -> bool:
-    """Those of torch have no randomness in evaluation mode, but for two."""
+    """Those of torch, of which our backbones are made, have no randomness in evaluation mode, but for two."""
     if isinstance(module, nn.FractionalMaxPool2d | nn.FractionalMaxPool3d):
         return False
-    return isinstance(module, MeanFieldLinear) or type(module).__module__.startswith("torch.nn.modules.")
+    homes = "torch.nn.modules.", "totalcal.backbones."
+    return isinstance(module, MeanFieldLinear) or type(module).__module__.startswith(homes)
 
 
 def _goes_row_by_row(link: nn.Module) -> bool:
