@@ -62,6 +62,37 @@ def panel_table(records: Sequence[Record]) -> Table:
     return Table(["", "worst", *names], groups, [_NOTE])
 
 
+def summary_table(records: Sequence[Record]) -> Table:
+    """One row per score; of each model the worst of the far OOD sets, and the worst of the near ones."""
+    lines = [line for line in labelled(records) if not _is_special(line)]
+    columns: dict[str, dict[str, Summary]] = {}
+    for title, part in _by_task(lines):
+        for model in in_order({line["model"] for line in part}):
+            for nearness in ("far", "near"):
+                mine = [line for line in part if line["model"] == model and line["nearness"] == nearness]
+                if mine:
+                    columns[f"{title}, {model}: worst {nearness}"] = _worst(mine)
+    scores = [score for score in SCORES if any(score in found for found in columns.values())]
+    best = {name: max(summary.mean for summary in found.values()) for name, found in columns.items()}
+    rows = [
+        [
+            Cell(SCORES[score]),
+            *(
+                _cell(found[score], best[name]) if score in found else Cell("")
+                for name, found in columns.items()
+            ),
+        ]
+        for score in scores
+    ]
+    return Table(["", *columns], [Group("", rows)], [_NOTE])
+
+
+def _worst(lines: Sequence[Record]) -> dict[str, Summary]:
+    names = _panel(lines)
+    found = {score: _by_set(lines, f"auroc_by_{score}", names).values() for score in SCORES}
+    return {score: min(each, key=lambda summary: summary.mean) for score, each in found.items() if each}
+
+
 def fading_table(records: Sequence[Record]) -> Table:
     """What fading gives and costs, per τ: NLL, ECE, AUROC of the entropy on each set; and false alarms."""
     lines = [line for line in labelled(records) if not line["ood"].startswith(CORRUPTION)]
@@ -170,5 +201,5 @@ def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -
 
 
 TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(
-    {"panel": panel_table, "fading": fading_table, "severity": severity_table}
+    {"summary": summary_table, "panel": panel_table, "fading": fading_table, "severity": severity_table}
 )
