@@ -35,6 +35,7 @@ PUBLIC = {
     "etp",
     "evaluate",
     "fit",
+    "fit_wrapped",
     "load",
     "neural_process",
     "remember",

@@ -9,10 +9,12 @@ from torch import nn
 
 from totalcal import MODELS, Batch, fit, scores
 from totalcal.backbones import small_convnet
+from totalcal.baselines import temperature_scaled
 from totalcal.data.letters import letters
+from totalcal.errors import InputError
 from totalcal.scores import from_module
 from totalcal.training.options import Optimisation
-from totalcal.wrapping import wrap
+from totalcal.wrapping import fit_wrapped, wrap
 
 SEEDS, SPLITS = range(3), range(4)
 HALF = 898  # the settings of `wrap` were chosen on the first half of these digits: the rest judges
@@ -149,3 +151,64 @@ def test_the_public_name_is_the_function_whatever_was_imported_before():
     import totalcal
 
     assert totalcal.wrap is wrap
+
+
+class TooSure(nn.Module):
+    """The true logits, times three."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, logits):
+        return self.factor * logits
+
+
+def labelled_rows(classes, rows, seed):
+    noise = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(rows, classes, generator=noise)
+    return logits, torch.multinomial(logits.softmax(1), 1, generator=noise).squeeze(1)
+
+
+@pytest.mark.parametrize(("classes", "epochs"), [(2, 10), (10, 10), (100, 10), (1000, 4)])
+def test_a_wrapped_net_is_no_worse_than_a_temperature(classes, epochs):
+    held_out, (rows, labels) = labelled_rows(classes, 500, 0), labelled_rows(classes, 2000, 1)
+    model, net = wrap(TooSure(), num_classes=classes), from_module(TooSure(), "logits")
+    taught = fit_wrapped(model, held_out, epochs=epochs, progress=False)
+    found, expected, before = (
+        predictor.predict(rows).probabilities for predictor in (model, temperature_scaled(net, held_out), net)
+    )
+    error = (found.log() - expected.log()).gather(1, labels[:, None]).std() / len(labels) ** 0.5
+    assert scores.nll(found, labels) <= scores.nll(expected, labels) + 3 * float(error) + 0.001
+    assert float(scores.ece(found, labels)) < float(scores.ece(before, labels)) / 2
+    assert ("so the temperature is what you get" in str(taught)) == taught.is_temperature
+
+
+def test_where_the_temperature_is_better_it_is_what_you_get():
+    held_out, (rows, _) = labelled_rows(10, 200, 0), labelled_rows(10, 50, 1)
+    model = wrap(TooSure(), num_classes=10, local_kl_scale=1.0)  # far too much: as at 1,000 classes before
+    taught = fit_wrapped(model, held_out, epochs=5, progress=False)
+    assert taught.is_temperature
+    expected = (TooSure()(rows) / taught.temperature).softmax(1).detach()
+    assert_allclose(model.predict(rows).probabilities, expected, atol=1e-5)
+
+
+def test_the_temperature_of_a_wrapped_net_is_that_of_the_baseline():
+    held_out = labelled_rows(5, 400, 0)
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(0))[torch.arange(400) % 5 != 0]
+    taught = fit_wrapped(wrap(TooSure(), num_classes=5), held_out, epochs=1, progress=False)
+    expected = temperature_scaled(from_module(TooSure(), "logits"), tuple(part[order] for part in held_out))
+    assert taught.temperature == pytest.approx(expected.temperature, rel=1e-3)
+
+
+def test_the_kl_between_beliefs_counts_less_with_more_classes():
+    scales = [wrap(TooSure(), num_classes=classes).kl_scales.local for classes in (2, 10, 100, 1000)]
+    assert scales == pytest.approx([1e-3, 1e-3, 1e-4, 1e-5])
+    assert wrap(TooSure(), num_classes=1000, local_kl_scale=0.5).kl_scales.local == 0.5
+
+
+def test_what_cannot_become_a_temperature_is_refused():
+    with pytest.raises(InputError, match="such as etp"):
+        fit_wrapped(wrap(TooSure(), "edl", num_classes=3), labelled_rows(3, 50, 0), progress=False)
+    with pytest.raises(InputError, match="at least 10 held-out rows"):
+        fit_wrapped(wrap(TooSure(), num_classes=3), labelled_rows(3, 9, 0), progress=False)

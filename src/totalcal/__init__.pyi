@@ -88,6 +88,7 @@ from .types import (
 from .types import (
     Predictor as Predictor,
 )
+from .wrapping import fit_wrapped as fit_wrapped
 from .wrapping import wrap as wrap
 
 __version__: str

@@ -1,7 +1,9 @@
 """A trained net becomes a process that begins with the net's own predictions."""
 
+import inspect
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -9,12 +11,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from totalcal.errors import InputError
 from totalcal.models import model_named
 from totalcal.origin import origin_of, stamp
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.process import TuringProcess
+from totalcal.scores.fit import nll
+from totalcal.training.fit import behind_backbone, embedded, fit
+from totalcal.training.options import Optimisation
+from totalcal.training.sources import Data, as_source
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"etp": {"layers": "none"}})
+
+CLASSES_OF_THE_SCALES = 10
+"""The KL between beliefs grows with the number of classes: its scale was chosen with ten."""
+
+JUDGING = 5
+"""Every fifth row is kept apart to judge what the others taught."""
+
+_NOTHING = -30.0  # log counts of a prior that has no say
 
 
 class CountingEvidence(nn.Module):
@@ -40,14 +55,23 @@ class CountingEvidence(nn.Module):
         prior = self.bias + F.linear(readout, self.readout_weight) / readout.shape[-1]
         return torch.logaddexp(net, prior)
 
+    @torch.no_grad()
+    def become_temperature(self, temperature: float) -> None:
+        """softmax(v / T) and nothing else: the prior has no counts."""
+        self.strength.fill_(10.0)
+        self.scale.fill_(1 / temperature)
+        self.bias.fill_(_NOTHING)
+        self.readout_weight.zero_()
+
 
 def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: Any) -> TuringProcess:
     """A model of the registry around a copy of a trained classifier that gives logits, one column a class.
 
     It starts with the net's answers, and its probabilities to within 5·10⁻⁴ (`CountingEvidence`).
     (`edl` has no evidence map: it starts with the net's ranking of the classes, and milder.)  What is new,
-    the memory, its keys and the evidence map, is then learned by `fit(…, freeze_backbone=True)` in seconds:
-    on rows that the net was not trained on, because it is too sure of its own training rows.
+    the memory, its keys and the evidence map, is then learned by `fit_wrapped` in seconds, no worse than a
+    temperature, or by `fit(…, freeze_backbone=True)`: on rows that the net was not trained on, because it is
+    too sure of its own training rows. The KL between beliefs counts less the more classes there are.
 
     An ETP keeps the weights as points here, unless `layers` says which become laws around the trained values:
     such a net is trained whole.
@@ -59,10 +83,123 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     True
     """
     make = model_named(model)
-    process = make(net, num_classes, **{**_DEFAULTS.get(model, {}), **arguments})
+    chosen = {**_DEFAULTS.get(model, {}), **_scaled_kl(make, num_classes), **arguments}
+    process = make(net, num_classes, **chosen)
     origin = origin_of(process)
     if isinstance(getattr(process.head, "evidence_map", None), LinearEvidence):
         process.head.evidence_map = CountingEvidence(num_classes, process.latent.width)
     if origin is not None:
         stamp(process, "wrap", {"model": model, **origin.arguments}, net)
     return process.train(net.training)
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What a wrapped net has learned, judged on rows kept apart; `str` says it in words."""
+
+    rows: int
+    wrapped_nll: float
+    temperature: float
+    temperature_nll: float
+
+    @property
+    def is_temperature(self) -> bool:
+        """Whether the temperature was better, so that it is what the model gives now."""
+        return not self.wrapped_nll <= self.temperature_nll
+
+    def __str__(self) -> str:
+        found = (
+            f"on {self.rows} rows kept apart the wrapped net has an NLL of {self.wrapped_nll:.4f} and a "
+            f"temperature of {self.temperature:.3f} one of {self.temperature_nll:.4f}"
+        )
+        kept = "so the temperature is what you get" if self.is_temperature else "so what it learned is kept"
+        return f"{found}, {kept}"
+
+
+def fit_wrapped(
+    model: TuringProcess,
+    held_out: Data,
+    *,
+    epochs: int = 30,
+    batch_size: int = 64,
+    learning_rate: float = 1e-2,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Taught:
+    """Teach a wrapped net what is new in it, and let it end no worse than a temperature.
+
+    Four of five rows teach, from the temperature that suits them best on, and the fifth judges: where the NLL
+    there is above the temperature's, the model becomes the net with its temperature.
+
+    Args:
+        model: What `wrap` gave, with point weights; it is changed in place.
+        held_out: Rows that the net was not trained on, with labels, as `fit` takes them.
+        epochs: How often the rows are seen.
+        batch_size: Rows per gradient step.
+        learning_rate: Of Adam.
+        seed: Everything random is a function of it.
+        progress: Whether to show a bar; on a terminal, unless told.
+
+    Returns:
+        Both NLLs on the rows kept apart, and in words which of the two the model is.
+
+    Raises:
+        InputError: If the model has no evidence map of `wrap`, or there are fewer than ten rows.
+
+    >>> net, rows = nn.Linear(4, 3), torch.randn(50, 4)
+    >>> model = wrap(net, num_classes=3)
+    >>> taught = fit_wrapped(model, (rows, net(rows).argmax(1)), epochs=1, progress=False)
+    >>> taught.rows
+    10
+    """
+    evidence = getattr(model.head, "evidence_map", None)
+    if not isinstance(evidence, CountingEvidence):
+        raise InputError("only a model of `wrap` with an evidence map, such as etp, becomes a temperature.")
+    head = behind_backbone(model)
+    data = embedded(model, as_source(held_out), next(model.parameters()).device)
+    if len(data) < 2 * JUDGING:
+        raise InputError(f"at least {2 * JUDGING} held-out rows are needed, but {len(data)} came.")
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
+    judging = torch.arange(len(data)) % JUDGING == 0
+    (teaching, known), (judged, truth) = (
+        (data.inputs[order[rows]], data.labels[order[rows]]) for rows in (~judging, judging)
+    )
+    temperature = _temperature(teaching, known)
+    with torch.no_grad():
+        evidence.scale.fill_(1 / temperature)
+    fit(
+        head,
+        (teaching, known),
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+        optimisation=Optimisation(learning_rate=learning_rate),
+        progress=progress,
+    )
+    device = next(model.parameters()).device
+    found = Taught(
+        rows=len(truth),
+        wrapped_nll=nll(head.predict_shared(judged.to(device)).probabilities.cpu(), truth),
+        temperature=temperature,
+        temperature_nll=float(F.cross_entropy(judged.double() / temperature, truth)),
+    )
+    if found.is_temperature:
+        evidence.become_temperature(temperature)
+    model.eval()
+    return found
+
+
+def _scaled_kl(make: Any, num_classes: int) -> dict[str, float]:
+    given = inspect.signature(make).parameters.get("local_kl_scale")
+    share = min(1.0, CLASSES_OF_THE_SCALES / num_classes)
+    return {} if given is None else {"local_kl_scale": given.default * share}
+
+
+def _temperature(logits: Tensor, labels: Tensor) -> float:
+    """T with the least NLL, between 0.05 and 20."""
+    from scipy.optimize import minimize_scalar
+
+    def cost(log_temperature: float) -> float:
+        return float(F.cross_entropy(logits.double() / math.exp(log_temperature), labels))
+
+    return math.exp(float(minimize_scalar(cost, bounds=(-3.0, 3.0), method="bounded").x))

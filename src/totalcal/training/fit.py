@@ -128,10 +128,10 @@ def fit(
     with borrowed_generators(fabric.device), flushed_denormals():
         trained = model
         if freeze_backbone:
-            trained, device = _behind_backbone(model), fabric.device
+            trained, device = behind_backbone(model), fabric.device
             reseed(device, derived_seed(seed, Purpose.LOADER))
-            source = _embedded(model.to(device), source, device)
-            held_out = None if held_out is None else _embedded(model, held_out, device)
+            source = embedded(model.to(device), source, device)
+            held_out = None if held_out is None else embedded(model, held_out, device)
         run = Run(settings, trained, model, source, held_out, fabric)
         keeper: Keeper | NoKeeper = NoKeeper()
         if checkpoints is not None:
@@ -244,7 +244,7 @@ def _check(settings: Settings, has_validation: bool) -> None:
         raise InputError(f"patience is a number of epochs, 1 or more, but is {settings.patience}.")
 
 
-def _behind_backbone(model: TuringProcess) -> TuringProcess:
+def behind_backbone(model: TuringProcess) -> TuringProcess:
     """The latent and the head of a model, shared with it, as a process on embeddings."""
     if stochastic_layers(model.backbone):
         raise InputError(
@@ -260,7 +260,7 @@ def _behind_backbone(model: TuringProcess) -> TuringProcess:
 
 
 @torch.no_grad()
-def _embedded(model: TuringProcess, source: Source, device: torch.device) -> TensorSource:
+def embedded(model: TuringProcess, source: Source, device: torch.device) -> TensorSource:
     """The backbone's outputs for all rows, in evaluation mode, held in memory."""
     model.eval()
     rows = [
