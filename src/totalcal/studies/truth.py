@@ -64,6 +64,8 @@ class Measurement(NamedTuple):
     auroc: float
     """Of points with hardly any density, by entropy; they are the positive class."""
     auroc_mutual_information: float
+    auroc_familiarity: float
+    """By how unfamiliar the points are; NaN for a baseline, which has no memory of its domain."""
     reducible: float
     irreducible: float
     data: float
@@ -107,6 +109,7 @@ def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[M
                 risk_ceiling=risk_ceiling(where.true_probabilities),
                 auroc=auroc(inside.entropy, outside.entropy),
                 auroc_mutual_information=auroc(inside.mutual_information, outside.mutual_information),
+                auroc_familiarity=_by_familiarity(inside, outside),
                 reducible=float(terms.reducible.mean()),
                 irreducible=float(terms.irreducible.mean()),
                 data=float(terms.data.mean()),
@@ -115,6 +118,12 @@ def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[M
             )
         )
     return measurements
+
+
+def _by_familiarity(inside: Predictive, outside: Predictive) -> float:
+    if inside.domain is None or outside.domain is None:
+        return math.nan
+    return auroc(inside.unfamiliarity, outside.unfamiliarity)
 
 
 def _model_variance(inside: Predictive, outside: Predictive) -> Floats:

@@ -24,7 +24,8 @@ COLUMNS = {
     "kl": "KL to f_true",
     "risk_correlation": "ρ(data term, Bayes risk)",
     "auroc": "AUROC by entropy",
-    "auroc_mutual_information": "AUROC by mutual inf.",
+    "auroc_mutual_information": "by mutual inf.",
+    "auroc_familiarity": "by familiarity",
 }
 DIGITS = {"kl": 4, "risk_correlation": 3}
 

@@ -15,6 +15,7 @@ from totalcal.baselines import BASELINES
 from totalcal.data.gaussians import DEFAULT, Floats, GaussianTask
 from totalcal.models import MODELS
 from totalcal.process import TuringProcess
+from totalcal.remembering import remember
 from totalcal.training.loop import train
 from totalcal.types import Batch, ContextUse, Predictor
 
@@ -82,8 +83,14 @@ def trained(data: Batch, num_classes: int, steps: int, seed: int) -> dict[str, P
     def train_net(member: int = 0, dropout: float = 0.0) -> nn.Module:
         return fit("softmax", seed + 1000 * member, dropout).backbone
 
-    models = {name: _with_context(fit(name, seed, 0.0), rows) for name in MODELS}
+    models = {name: _with_context(remembering(fit(name, seed, 0.0), rows, held_out), rows) for name in MODELS}
     return models | {name: build(train_net, held_out) for name, build in BASELINES.items()}
+
+
+def remembering(model: TuringProcess, rows: Batch, held_out: Batch) -> TuringProcess:
+    """The model with a memory of its domain: the rows it was trained on, and the held-out ones to rank by."""
+    remember(model, rows, held_out, progress=False)
+    return model
 
 
 def fitted(
