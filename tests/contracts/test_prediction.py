@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from totalcal import Batch, Predictor, TuringProcess
+from totalcal import Batch, Predictor, TuringProcess, remember
 from totalcal.parts.sampling import stochastic_layers
 from totalcal.types import PointMass
 
@@ -154,3 +154,26 @@ def test_batches_join_in_order(trained: TuringProcess, data: Batch, predictor: A
 def test_few_inputs_are_enough(trained: TuringProcess, data: Batch, predictor: AsJudged, rows: int) -> None:
     prediction = predictor(trained).predict(data.inputs[:rows], generator=seeded())
     assert prediction.probabilities.shape == (rows, trained.num_classes)
+
+
+def test_every_model_can_remember_its_domain_and_then_predicts_what_it_did_before(
+    trained: TuringProcess, data: Batch, predictor: AsJudged
+) -> None:
+    before = predictor(trained).predict(data.inputs, generator=seeded(5))
+    remember(trained, (data.inputs[:64], data.labels[:64]), (data.inputs[64:], data.labels[64:]))
+    after = predictor(trained).predict(data.inputs, generator=seeded(5))
+    assert torch.equal(after.belief.mean, before.belief.mean)
+    assert ((after.familiarity > 0) & (after.familiarity <= 1)).all()
+    far = predictor(trained).predict(100 + 100 * data.inputs, generator=seeded(5))
+    assert (far.familiarity == 1 / 17).all()  # 16 rows to compare with
+
+
+def test_every_model_s_terms_add_up_when_its_belief_fades(
+    trained: TuringProcess, data: Batch, predictor: AsJudged
+) -> None:
+    remember(trained, (data.inputs[:64], data.labels[:64]), (data.inputs[64:], data.labels[64:]), fade=0.1)
+    prediction = predictor(trained).predict(100 * data.inputs, generator=seeded(5))
+    p, terms = prediction.probabilities, prediction.decompose()
+    torch.testing.assert_close(terms.reducible + terms.irreducible + terms.data, p * (1 - p))
+    assert (terms.summed().irreducible > 0).all()
+    assert (prediction.mutual_information <= prediction.entropy + 1e-12).all()

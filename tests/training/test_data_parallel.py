@@ -53,3 +53,10 @@ def test_a_run_of_two_ranks_is_the_run_of_one(ranks: list[dict[str, Any]]) -> No
     assert (
         ranks[1]["losses"] == ranks[0]["losses"] == pytest.approx([report.loss for report in history.epochs])
     )
+
+
+def test_two_ranks_remember_what_one_remembers_of_all_rows(ranks: list[dict[str, Any]]) -> None:
+    alone = SCRIPT["remembered"](lambda model, points, labels: model.memorise(points, labels))
+    for name, value in alone.items():
+        assert torch.equal(ranks[0]["remembered"][name], ranks[1]["remembered"][name]), name
+        assert_close(ranks[0]["remembered"][name], value, rtol=1e-5, atol=1e-5)

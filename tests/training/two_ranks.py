@@ -4,12 +4,13 @@
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
 
-from totalcal import anp, enp, etp, fit, softmax
+from totalcal import anp, enp, etp, fit, remember, softmax
 from totalcal.process import TuringProcess
 from totalcal.training.options import Hardware
 
@@ -43,6 +44,19 @@ def written(rank: int) -> Tensor:
     return model.latent.cells
 
 
+def remembered(memorise: Callable[[TuringProcess, Tensor, Tensor], object]) -> dict[str, Tensor]:
+    """A domain memory of 40 rows, 30 held-out ones, and a domain that came later."""
+    model, (points, labels) = make_softmax(0), data()
+    remember(model, (points[:40], labels[:40]), (points[40:], labels[40:]), batch_size=7)
+    memorise(model, points + 50, labels)
+    return model.domain.state_dict()
+
+
+def memorise_share(model: TuringProcess, points: Tensor, labels: Tensor) -> None:
+    rank = distributed.get_rank()
+    model.memorise(points[rank::RANKS], labels[rank::RANKS])
+
+
 def run(rank: int, folder: Path) -> None:
     """As a launcher such as torchrun would start it."""
     addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": globals()["port"], "TORCHELASTIC_RUN_ID": "test"}
@@ -65,6 +79,7 @@ def run(rank: int, folder: Path) -> None:
             fit(attending, (points[:rows], labels[:rows]), epochs=2, batch_size=40, hardware=two)
     results = {
         "written": written(rank),
+        "remembered": remembered(memorise_share),
         "etp": remembering.state_dict(),
         "softmax": plain.state_dict(),
         "losses": [report.loss for report in history.epochs],
