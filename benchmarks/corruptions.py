@@ -24,7 +24,7 @@ from skimage.util import view_as_windows
 
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
 from totalcal.corruptions.blocks import BLOCK
-from totalcal.corruptions.textures import drawn
+from totalcal.corruptions.weather import drawn
 
 TARGETS = dict.fromkeys(CORRUPTIONS, 8.0) | dict.fromkeys(
     ["gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "spatter", "jpeg_compression"], 3.0

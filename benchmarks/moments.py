@@ -89,8 +89,8 @@ def whole(data: ArrayData, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def of_run(folder: Path, rows: int) -> None:
+    from totalcal.bench.building import trained_process
     from totalcal.bench.configuration import RunConfig
-    from totalcal.bench.trained import trained_process
     from totalcal.records.folders import RunFolder
 
     run = RunFolder(folder)

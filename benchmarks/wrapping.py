@@ -27,11 +27,10 @@ from torch import Tensor, nn
 from totalcal import Batch, Predictive, fit, scores, wrap
 from totalcal.backbones import lenet5, small_convnet
 from totalcal.baselines import temperature_scaled
-from totalcal.bench.building import load_data
+from totalcal.bench.building import load_data, trained_process
 from totalcal.bench.configuration import RunConfig
-from totalcal.bench.trained import trained_process
-from totalcal.data.letters import letters
 from totalcal.data.loading import load
+from totalcal.data.synthetic import letters
 from totalcal.records.folders import RunFolder
 from totalcal.scores import from_module
 from totalcal.training.options import Optimisation

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from wrapping import EPOCHS, Aspects, Judged, aspects, halves, shuffled, strangers, trained_net
 
 from totalcal import Batch, etp, fit
-from totalcal.functional.cell_starts import one_class_each, squared_noise
+from totalcal.functional.cells import one_class_each, squared_noise
 from totalcal.scores import as_predictive
 from totalcal.training.options import Optimisation
 

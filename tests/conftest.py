@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from totalcal.records.folders import RunFolder
-from totalcal.records.lines import append_line
+from totalcal.records.store import append_line
 
 
 def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:

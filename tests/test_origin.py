@@ -6,7 +6,7 @@ from torch import nn
 
 from totalcal import MODELS, etp, wrap
 from totalcal.backbones import BACKBONES, lenet5, mlp
-from totalcal.functional.update_rules import tanh_blend
+from totalcal.functional.cells import tanh_blend
 from totalcal.origin import is_plain, origin_of
 
 

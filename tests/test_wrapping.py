@@ -10,7 +10,7 @@ from torch import nn
 from totalcal import MODELS, Batch, fit, scores
 from totalcal.backbones import small_convnet
 from totalcal.baselines import temperature_scaled
-from totalcal.data.letters import letters
+from totalcal.data.synthetic import letters
 from totalcal.errors import InputError
 from totalcal.scores import from_module
 from totalcal.training.options import Optimisation

@@ -69,7 +69,7 @@ from .remembering import remember as remember
 from .scores import Verdict as Verdict
 from .scores import evaluate as evaluate
 from .training.fit import fit as fit
-from .training.loop import train as train
+from .training.step import train as train
 from .types import (
     Batch as Batch,
 )

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from totalcal.checks import check_embedding, check_labels, checked_inputs
 from totalcal.errors import ContextError, InputError, ShapeError
-from totalcal.functional.decomposition import categorical_entropy
-from totalcal.functional.joint import log_joint
+from totalcal.functional.decomposition import categorical_entropy, log_joint
 from totalcal.inputs import (
     Inputs,
     as_inputs,

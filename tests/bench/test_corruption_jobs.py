@@ -3,11 +3,10 @@
 import pytest
 
 from totalcal.bench import corruptions
-from totalcal.bench.building import load_data
+from totalcal.bench.building import load_data, trained_process
 from totalcal.bench.configuration import RunConfig
 from totalcal.bench.corruptions import corruption_jobs
 from totalcal.bench.grid import Grid, grid_jobs
-from totalcal.bench.trained import trained_process
 from totalcal.corruptions import corrupt
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.records.corruptions import corruption_records

@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from totalcal.bench.grid import Grid, grid_jobs
-from totalcal.cli.app import app
-from totalcal.cli.manners import run
+from totalcal.cli.app import app, run
 from totalcal.records.folders import run_folders
 from totalcal.records.progress import grid_progress
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from totalcal.cli.app import app
-from totalcal.cli.manners import run
+from totalcal.cli.app import app, run
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import append
 
@@ -32,7 +31,7 @@ def runs(tmp_path):
 def test_torch_is_not_imported_to_look_at_runs(runs, command):
     words = [str(runs) if word == "RUNS" else word for word in command]
     program = (
-        "import sys; from totalcal.cli import app; from totalcal.cli.manners import run;"
+        "import sys; from totalcal.cli import app; from totalcal.cli.app import run;"
         f"code = run(app, {words!r}); assert 'torch' not in sys.modules; sys.exit(code)"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from totalcal.cli import app
-from totalcal.cli.manners import ExitCode, example_of, run
+from totalcal.cli.app import ExitCode, example_of, run
 from totalcal.errors import DivergenceError, InputError
 
 
@@ -114,7 +114,7 @@ def test_commands_that_read_records_start_without_heavy_libraries(command: str) 
     """What takes them there in under half a second: `benchmarks/imports.py` measures it."""
     heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "pandas"}
     code = (
-        "import sys; from totalcal.cli import app; from totalcal.cli.manners import run;"
+        "import sys; from totalcal.cli import app; from totalcal.cli.app import run;"
         f"run(app, [{command!r}, '--help']); sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

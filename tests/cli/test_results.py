@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from totalcal.cli import app
-from totalcal.records.lines import write_lines
+from totalcal.records.store import write_lines
 
 RECORD = {
     "task": "fashion",

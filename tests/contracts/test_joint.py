@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from totalcal import MODELS, Batch, TuringProcess
-from totalcal.functional.update_rules import identity
+from totalcal.functional.cells import identity
 from totalcal.types import ContextUse
 
 

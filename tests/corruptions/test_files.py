@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from totalcal.corruptions.files import contact_sheet, read_images, save_corrupted
+from totalcal.corruptions.stream import contact_sheet, read_images, save_corrupted
 from totalcal.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(130, 28, 28), dtype=np.uint8)

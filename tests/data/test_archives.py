@@ -4,8 +4,8 @@ import zipfile
 
 import pytest
 
-from totalcal.data import archives
-from totalcal.data.archives import unpack
+from totalcal.data import fetching
+from totalcal.data.fetching import unpack
 from totalcal.errors import DataError
 
 
@@ -90,7 +90,7 @@ def test_no_more_bytes_are_written_than_agreed(tmp_path, target):
 
 
 def test_no_more_files_are_read_than_agreed(tmp_path, target, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(fetching, "MAX_MEMBERS", 2)
     archive = tar_with(tmp_path / "a.tgz", *(plain(f"file{index}") for index in range(3)))
     with pytest.raises(DataError, match="more than 2 files"):
         unpack(archive, target)
@@ -153,7 +153,7 @@ def test_a_sparse_file_that_is_mostly_promise_is_refused(tmp_path, target):
 
 
 def test_folders_count_as_members_too(tmp_path, target, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(fetching, "MAX_MEMBERS", 2)
     members = [special(f"folder{number}", tarfile.DIRTYPE) for number in range(3)]
     with pytest.raises(DataError, match="more than 2 files"):
         unpack(tar_with(tmp_path / "a.tgz", *members), target)

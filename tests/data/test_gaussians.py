@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from totalcal.data.gaussians import DEFAULT, GaussianTask
+from totalcal.data.synthetic import DEFAULT, GaussianTask
 from totalcal.errors import InputError
 
 

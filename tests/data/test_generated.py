@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from totalcal.data.letters import LETTERS, LOOK_LIKE_DIGITS, letters
+from totalcal.data.synthetic import LETTERS, LOOK_LIKE_DIGITS, letters
 from totalcal.data.text import random_tokens
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from totalcal.data.synthetic_ood import SYNTHETIC_OOD, synthetic_ood
+from totalcal.data.synthetic import SYNTHETIC_OOD, synthetic_ood
 from totalcal.errors import ShapeError
 
 

@@ -202,7 +202,7 @@ def zipped(folder: Path) -> Path:
 def unpacked(path: Path) -> Any:
     import shutil
 
-    from totalcal.data.archives import unpack
+    from totalcal.data.fetching import unpack
 
     target = path.parent / "deep" / "target"
     shutil.rmtree(target, ignore_errors=True)
@@ -280,7 +280,7 @@ def read_frost(path: Path) -> Any:
 
 
 def corruptible(path: Path) -> Any:
-    from totalcal.corruptions.files import read_images
+    from totalcal.corruptions.stream import read_images
 
     return read_images(path)
 

@@ -14,8 +14,7 @@ from totalcal.backbones import BACKBONES, mlp
 from totalcal.errors import ModelFileError, TotalcalError
 from totalcal.files.container import read_container, summary, write_container
 from totalcal.files.recipe import recipe_of, restore_settings, settings_of, why_no_recipe
-from totalcal.functional.cell_starts import one_class_each
-from totalcal.functional.update_rules import blend, identity
+from totalcal.functional.cells import blend, identity, one_class_each
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.types import ContextUse
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from totalcal.functional.attention import attention_weights, multi_head_weights, read, read_along
+from totalcal.functional.cells import attention_weights, multi_head_weights, read, read_along
 
 
 def test_a_read_is_scaled_dot_product_attention() -> None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from totalcal.functional.joint import log_joint
+from totalcal.functional.decomposition import log_joint
 
 
 def test_the_mean_over_draws_stands_outside_of_the_product() -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from totalcal.functional.update_rules import blend, identity, tanh_blend, written_content
+from totalcal.functional.cells import blend, identity, tanh_blend, written_content
 
 
 def example(

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from totalcal.errors import InputError
-from totalcal.functional.cell_starts import one_class_each
-from totalcal.functional.update_rules import blend, identity
+from totalcal.functional.cells import blend, identity, one_class_each
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
 from totalcal.parts.sampling import Noise, Sharing

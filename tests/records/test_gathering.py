@@ -4,7 +4,7 @@ import pytest
 
 from totalcal.errors import InputError
 from totalcal.records.gathering import corruptions_file, gather, timing_file
-from totalcal.records.lines import read_lines
+from totalcal.records.store import read_lines
 
 
 def test_finished_runs_are_gathered_seed_by_seed_and_unfinished_ones_are_not(tmp_path, finish_run):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.records.lines import append_line, read_lines, write_lines
+from totalcal.records.store import append_line, read_lines, write_lines
 
 
 def test_lines_come_back_in_order(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from totalcal.errors import GateError, UnknownNameError
-from totalcal.rejection.prediction_sets import PredictionSets, cumulated
+from totalcal.rejection.predictions import PredictionSets, cumulated
 from totalcal.types import PointMass, Predictive, Sampling
 
 

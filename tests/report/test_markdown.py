@@ -4,9 +4,8 @@ import pytest
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.records.gathering import gather
-from totalcal.records.lines import write_lines
-from totalcal.report.markdown import fill, filled, pages_beneath, stale_pages
-from totalcal.report.markdown_tables import BLOCKS
+from totalcal.records.store import write_lines
+from totalcal.report.markdown import BLOCKS, fill, filled, pages_beneath, stale_pages
 
 
 def page_with(folder, request, name="page.md"):

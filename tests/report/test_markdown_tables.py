@@ -5,8 +5,8 @@ import math
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.records.aggregate import Summary
-from totalcal.report.markdown_tables import (
+from totalcal.records.compare import Summary
+from totalcal.report.markdown import (
     choice_table,
     configurations,
     data_hashes,

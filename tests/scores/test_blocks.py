@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal.errors import InputError, ShapeError
-from totalcal.scores.blocks import blocks
+from totalcal.scores.streaming import blocks
 
 INPUTS, LABELS = torch.arange(20.0).reshape(10, 2), torch.arange(10)
 PAIRS = {

@@ -11,11 +11,8 @@ from types import MappingProxyType
 
 from torch import nn
 
-from totalcal.backbones.convnet import small_convnet
-from totalcal.backbones.lenet import lenet5
-from totalcal.backbones.perceptron import mlp
-from totalcal.backbones.recurrent import lstm
-from totalcal.backbones.resnet import resnet18
+from totalcal.backbones.images import lenet5, resnet18, small_convnet
+from totalcal.backbones.rows import lstm, mlp
 
 BACKBONES: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
     {"lenet5": lenet5, "lstm": lstm, "mlp": mlp, "resnet18": resnet18, "small_convnet": small_convnet}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import nn
 
-from totalcal.scores.blocks import Rows
+from totalcal.scores.streaming import Rows
 from totalcal.types import Predictor
 
 MEMBERS = 5

@@ -11,9 +11,9 @@ from totalcal.errors import InputError
 from totalcal.inputs import Inputs
 from totalcal.rejection import predict_like
 from totalcal.scores.arrays import check_labels
-from totalcal.scores.blocks import Rows, blocks
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import eval_mode, from_module
+from totalcal.scores.streaming import Rows, blocks
 from totalcal.types import PointMass, Predictive, Predictor, Sampling
 
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0

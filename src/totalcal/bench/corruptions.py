@@ -14,17 +14,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from totalcal.bench.building import load_data
+from totalcal.bench.building import load_data, restored_predictor
 from totalcal.bench.configuration import RunConfig, derived
 from totalcal.bench.jobs import Jobs, attempt, one_thread
-from totalcal.bench.trained import restored_predictor
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupted_blocks
 from totalcal.data.batches import ArrayData
 from totalcal.data.tasks import task
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.records.folders import RunFolder
-from totalcal.records.lines import read_lines
-from totalcal.records.store import append
+from totalcal.records.store import append, read_lines
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import RunningScores

@@ -17,22 +17,20 @@ import numpy as np
 import torch
 
 from totalcal.baselines.ood import OODScored
-from totalcal.bench.building import load_data
+from totalcal.bench.building import load_data, restored_predictor
 from totalcal.bench.configuration import RunConfig
 from totalcal.bench.corruptions import Restored, Variant, corrupted_batches
 from totalcal.bench.jobs import Jobs, attempt, one_thread
-from totalcal.bench.trained import restored_predictor
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES
 from totalcal.data.domain import TaskData
-from totalcal.data.synthetic_ood import SYNTHETIC_OOD
+from totalcal.data.synthetic import SYNTHETIC_OOD
 from totalcal.data.tasks import task
 from totalcal.errors import InputError
 from totalcal.functional.tails import Tails
 from totalcal.parts.domain import DomainMemory
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder
-from totalcal.records.lines import read_lines
-from totalcal.records.store import append
+from totalcal.records.store import append, read_lines
 from totalcal.remembering import remember
 from totalcal.scores.arrays import Floats
 from totalcal.scores.evaluate import evaluate, evaluate_outputs

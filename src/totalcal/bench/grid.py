@@ -7,12 +7,11 @@ from typing import Any
 
 from totalcal.baselines import BASELINES, Nets
 from totalcal.bench.artefacts import write_artefacts
-from totalcal.bench.building import build_process, data_options, load_data
+from totalcal.bench.building import build_process, data_options, load_data, predictor_of
 from totalcal.bench.configuration import RunConfig, Sections, all_settings, check_known, overridden
 from totalcal.bench.jobs import Jobs, attempt, one_thread
 from totalcal.bench.judging import judge, record_of
 from totalcal.bench.presets import AUTHORS, authors_overrides, base_preset
-from totalcal.bench.trained import predictor_of
 from totalcal.data.tasks import task as task_named
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS

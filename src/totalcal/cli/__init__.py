@@ -2,24 +2,8 @@
 
 import sys
 
-from totalcal.cli import (  # noqa: F401
-    data,
-    demo,
-    doctor,
-    grid,
-    inspect,
-    predict,
-    report,
-    results,
-    score,
-    serve,
-    status,
-    studies,
-    table,
-    watch,
-)
-from totalcal.cli.app import app
-from totalcal.cli.manners import run
+from totalcal.cli import data, doctor, grid, models, results, service, studies  # noqa: F401
+from totalcal.cli.app import app, run
 
 
 def main() -> None:

@@ -1,9 +1,103 @@
-"""The one typer application; every file of commands beside this one registers itself here."""
+"""The one typer application, and how it speaks: an example beneath every command, errors in one clear line.
+
+Every file of commands beside this one registers itself here.
+"""
+
+import inspect
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from totalcal import __version__
-from totalcal.cli.manners import Example, ExitCode, WithExamples
+from totalcal.errors import DivergenceError, SourceError, TotalcalError
+
+_UsageError: Any = typer.BadParameter.__base__  # typer has moved it between modules, but not in its family
+
+
+class ExitCode(IntEnum):
+    """What a command leaves to the shell."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INTERRUPTED = 130
+
+
+class Example(str):
+    """The epilog of a command: one line that works, beneath its help and in the list of commands.
+
+    >>> Example("totalcal demo"), Example("totalcal demo").line
+    ('Example: totalcal demo', 'totalcal demo')
+    """
+
+    line: str
+
+    def __new__(cls, line: str) -> "Example":
+        shown = super().__new__(cls, f"Example: {line}")
+        shown.line = line
+        return shown
+
+
+class WithExamples(TyperGroup):
+    """A group whose list of commands shows, for each, what it does and one line that works."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and (example := example_of(command)):
+            summary = inspect.cleandoc(command.help or "").partition("\n\n")[0]
+            command.short_help = f"{summary}\n[dim]{example}[/dim]"
+        return command
+
+
+def example_of(command: Any) -> str:
+    """The line in a command's `Example`; that of its first command if it is a group."""
+    if isinstance(command, TyperGroup):
+        return next(filter(None, map(example_of, command.commands.values())), "")
+    return command.epilog.line if isinstance(command.epilog, Example) else ""
+
+
+def run(app: Callable[..., Any], arguments: list[str]) -> int:
+    """Run a command and return its exit code; what goes wrong is one line, or a traceback with --debug."""
+    words = [word for word in arguments if word != "--debug"]  # wherever it stands
+    try:
+        return app(words, prog_name="totalcal", standalone_mode=False) or ExitCode.DONE
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted")
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        if len(words) < len(arguments):
+            raise
+        _say(_in_one_line(error))
+        return _code(error)
+
+
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, _UsageError):
+        message = error.format_message()
+        where = error.ctx.command_path if error.ctx else "totalcal"
+        return f"{message.rstrip('.')}. See: {where} --help" if message else ""  # help itself has no message
+    if isinstance(error, TotalcalError):
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError):
+        place = f": {error.filename}" if error.filename else ""
+        return f"{type(error).__name__}: {error.strerror or error}{place}"
+    return f"{type(error).__name__}: {error}. This should not happen; --debug shows where it did."
+
+
+def _code(error: Exception) -> ExitCode:
+    """Wrong use or input is the user's to mend; all else is a job that failed."""
+    if isinstance(error, DivergenceError | SourceError):
+        return ExitCode.FAILED
+    return ExitCode.USAGE if isinstance(error, _UsageError | TotalcalError) else ExitCode.FAILED
+
+
+def _say(line: str) -> None:
+    if line:
+        typer.secho(line, fg=typer.colors.RED, err=True)
+
 
 __all__ = ["Example", "ExitCode", "app"]
 

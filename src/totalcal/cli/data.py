@@ -119,7 +119,7 @@ def corrupt(
 ) -> None:
     """Corrupt images in 19 ways at 5 severities, at the strength of CIFAR-10-C."""
     from totalcal.corruptions import CORRUPTIONS
-    from totalcal.corruptions.files import contact_sheet, read_images, save_corrupted
+    from totalcal.corruptions.stream import contact_sheet, read_images, save_corrupted
 
     if sheet is None and save is None:
         raise typer.BadParameter("say what to make: --sheet FILE, --save FOLDER, or both.")

@@ -1,6 +1,10 @@
-"""`totalcal run`: a grid of models and seeds on a task, trained and judged."""
+"""A grid of models and seeds on a task: `totalcal run`, `status` and `demo`."""
 
 import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,11 +12,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from totalcal.cli.app import Example, ExitCode, app
-from totalcal.cli.progress import live_progress, look_at, print_progress
-from totalcal.cli.table import DEFAULT_RUNS
+from totalcal.cli.results import DEFAULT_RUNS, Runs
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from totalcal.bench.jobs import Jobs
+    from totalcal.records.folders import RunFolder
+    from totalcal.records.progress import GridProgress
+
+
+Look = Callable[[], "Sequence[RunFolder]"]
+
+
+def look_at(folders: Look) -> "GridProgress":
+    """The state of the folders at this moment."""
+    from totalcal.records.progress import grid_progress
+
+    return grid_progress(folders())
+
+
+@contextmanager
+def live_progress(folders: Look) -> Iterator[None]:
+    """A table that looks again every second, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    from totalcal.records.progress import progress_view
+
+    def view() -> "Group":
+        return progress_view(look_at(folders))
+
+    with Live(get_renderable=view, refresh_per_second=1, transient=True, console=Console(stderr=True)):
+        yield
+
+
+def print_progress(progress: "GridProgress", err: bool = False) -> None:
+    from rich.console import Console
+
+    from totalcal.records.progress import progress_view
+
+    Console(stderr=err, highlight=False, soft_wrap=True).print(progress_view(progress))
 
 
 class Engine(StrEnum):
@@ -140,3 +183,76 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+_LOOK_SECONDS = 1.0
+
+
+@app.command(rich_help_panel="Experiments", epilog=Example("totalcal status runs --once"))
+def status(
+    runs: Runs = DEFAULT_RUNS,
+    watch: Annotated[
+        bool | None, typer.Option("--watch/--once", help="Keep looking; on a terminal, while runs go on.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+) -> None:
+    """Which runs are done, running, failed; time left."""
+    from totalcal.records.folders import State, run_folders
+
+    def folders() -> "list[RunFolder]":
+        return list(run_folders(runs))
+
+    if watch or (watch is None and sys.stdout.isatty()):
+        with live_progress(folders):
+            while look_at(folders).is_busy:
+                time.sleep(_LOOK_SECONDS)
+    progress = look_at(folders)
+    if as_json:
+        lines = [run.as_line() for run in progress.runs]
+        typer.echo(json.dumps({"runs": lines, "seconds_left": progress.seconds_left}, indent=1))
+    else:
+        print_progress(progress)
+    if progress.counts[State.FAILED]:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+_CORRUPTIONS = ("gaussian_noise", "motion_blur", "fog", "contrast")
+_SEVERITIES = (1, 3, 5)
+
+
+@app.command(rich_help_panel="Start here", epilog=Example("totalcal demo"))
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
+    models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,baselines",
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
+    epochs: Annotated[int | None, typer.Option(help="Other than the preset's 40.", min=1)] = None,
+) -> None:
+    """Train and judge all models and baselines on handwritten digits, with a report; minutes on two cores."""
+    from totalcal.bench.corruptions import corruption_jobs
+    from totalcal.bench.grid import Grid, grid_jobs, models_named
+    from totalcal.report import write_report
+
+    begun = time.monotonic()
+    grid = Grid("digits", "laptop", {} if epochs is None else {"epochs": epochs})
+    runs = grid.configurations(models_named(models), seeds)
+    typer.echo(
+        f"{len(runs)} runs on 8×8 digits; OOD inputs: letters. Ctrl-C stops, the same command goes on."
+    )
+    jobs = grid_jobs(runs, out)
+    run_jobs(jobs, Engine.LOKY, workers=None)
+    typer.echo(f"All of them under corruption: {', '.join(_CORRUPTIONS)}.")
+    run_jobs(corruption_jobs(jobs.folders(), _CORRUPTIONS, _SEVERITIES), Engine.LOKY, workers=None)
+    page = write_report(out, out / "report.html")
+    _print_verdict(out)
+    typer.echo(f"\nDone in {time.monotonic() - begun:.0f} s. Open in any browser: {page.absolute()}")
+
+
+def _print_verdict(out: Path) -> None:
+    """The table first, the sentence beneath it."""
+    from totalcal.records.table import as_text
+    from totalcal.report.boards import boards
+    from totalcal.report.sections.scores import sentence, verdict_table
+
+    for board in boards(out):
+        typer.echo(as_text(verdict_table(board), colour=sys.stdout.isatty()))
+        typer.echo(f"\n{sentence(board)}")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from torch import Tensor
 
-from totalcal.corruptions import blur, digital, noise, textures, weather
+from totalcal.corruptions import blur, digital, weather
 from totalcal.corruptions.blocks import Draws
 from totalcal.errors import InputError, UnknownNameError
 
@@ -87,9 +87,9 @@ class Corruption(NamedTuple):
 
 
 _FUNCTIONS: Final[tuple[Callable[..., Tensor], ...]] = (
-    noise.gaussian_noise,
-    noise.shot_noise,
-    noise.impulse_noise,
+    digital.gaussian_noise,
+    digital.shot_noise,
+    digital.impulse_noise,
     blur.defocus_blur,
     blur.glass_blur,
     blur.motion_blur,
@@ -102,7 +102,7 @@ _FUNCTIONS: Final[tuple[Callable[..., Tensor], ...]] = (
     digital.elastic_transform,
     digital.pixelate,
     digital.jpeg_compression,
-    noise.speckle_noise,
+    digital.speckle_noise,
     blur.gaussian_blur,
     weather.spatter,
     digital.saturate,
@@ -124,6 +124,6 @@ def corruption(
         raise InputError(f"severity must be one of {SEVERITIES}, not {severity!r}.")
     function, severities = CORRUPTIONS[type]
     if function is weather.frost and frost_dir is not None:
-        function = partial(function, photographs=textures.photographed(frost_dir))
+        function = partial(function, photographs=weather.photographed(frost_dir))
     parameters = severities[SEVERITIES.index(severity)]
     return lambda images, draws: function(images, draws, *parameters)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from totalcal.data.catalogue import CATALOGUE
     from totalcal.data.description import Arrays
     from totalcal.data.domain import Task, TaskData, TaskOptions
-    from totalcal.data.gaussians import GaussianTask
     from totalcal.data.loading import load
     from totalcal.data.own import from_arrays, from_dataset, from_image_folder, from_npz, from_table
+    from totalcal.data.synthetic import GaussianTask
     from totalcal.data.tasks import TASKS, task
 
 _HOMES = {

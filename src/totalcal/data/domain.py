@@ -13,7 +13,7 @@ from totalcal.data.batches import ArrayData, Scaling, find_augmentation
 from totalcal.data.cache import statistics
 from totalcal.data.description import Arrays
 from totalcal.data.loading import entry, load, load_with_statistics
-from totalcal.data.synthetic_ood import SYNTHETIC_OOD, synthetic_ood
+from totalcal.data.synthetic import SYNTHETIC_OOD, synthetic_ood
 from totalcal.data.text import shorten
 from totalcal.errors import InputError, UnknownNameError
 

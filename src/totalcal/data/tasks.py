@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from totalcal.data.domain import DataDir, Inputs, OODSet, Overlap, Task, principal_plane
-from totalcal.data.letters import letters
 from totalcal.data.loading import load
+from totalcal.data.synthetic import letters
 from totalcal.data.text import shuffle_words
 from totalcal.errors import UnknownNameError
 

@@ -17,10 +17,9 @@ from torch import Tensor
 from totalcal.errors import InputError, LabelError
 from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback, Plan
-from totalcal.training.history import EpochReport, History, Tally
+from totalcal.training.history import EarlyStopping, EpochReport, History, Tally
 from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
 from totalcal.training.step import Descent, Pass
-from totalcal.training.stopping import EarlyStopping
 from totalcal.types import Batch
 
 SMALLEST_BATCH, LARGEST_BATCH, AUTO_STEPS = 64, 1024, 128

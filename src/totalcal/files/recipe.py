@@ -15,8 +15,7 @@ from torch import nn
 
 from totalcal.backbones import BACKBONES
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
-from totalcal.functional.cell_starts import one_class_each, squared_noise
-from totalcal.functional.update_rules import blend, identity, tanh_blend
+from totalcal.functional.cells import blend, identity, one_class_each, squared_noise, tanh_blend
 from totalcal.models import MODELS
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior

@@ -1,8 +1,6 @@
-"""Where the uncertainty of a prediction lies (sections 3 and 4), from the beliefs of several draws of θ.
+"""What draws of θ say together: the parts of the variance (section 4), entropy, the joint (Definition 1)."""
 
-m_s and u_s are mean and variance of π given draw s of θ = (w, Z): draws × batch × classes.
-"""
-
+import math
 from typing import NamedTuple
 
 import torch
@@ -74,3 +72,12 @@ def categorical_entropy(probabilities: Tensor) -> Tensor:
     """
     summands: Tensor = torch.special.entr(probabilities.double())
     return summands.sum(-1)
+
+
+def log_joint(log_likelihoods: Tensor) -> Tensor:
+    """log p_M(Y) = log E_θ Π_i p(y_i | θ), property (i) of Definition 1; draws × set to a scalar.
+
+    The mean over draws stands outside of the product: labels are independent given θ, not without it.
+    """
+    joint = log_likelihoods.double().sum(-1)  # [draws]
+    return joint.logsumexp(0) - math.log(joint.shape[0])

@@ -4,8 +4,7 @@ import copy
 
 from torch import nn
 
-from totalcal.functional.cell_starts import CellStart, squared_noise
-from totalcal.functional.update_rules import UpdateRule, tanh_blend
+from totalcal.functional.cells import CellStart, UpdateRule, squared_noise, tanh_blend
 from totalcal.origin import stamped
 from totalcal.parts.evidence import LinearEvidence
 from totalcal.parts.heads import EvidentialHead

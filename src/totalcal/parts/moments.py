@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import TotalcalError
 from totalcal.functional import moments
-from totalcal.functional.attention import read_along
+from totalcal.functional.cells import read_along
 from totalcal.functional.moments import Moments, Value
 from totalcal.functional.points import gaussian_points, pairs_for
 from totalcal.inputs import Inputs, call

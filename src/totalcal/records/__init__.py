@@ -1,17 +1,20 @@
 """What runs leave behind: reading, aggregation over seeds, comparison, the result in words; no torch."""
 
-from totalcal.records.aggregate import Summary, aggregate, by_seed, show, summarise
 from totalcal.records.compare import (
     Difference,
+    Summary,
+    aggregate,
     bold,
+    by_seed,
     has_learned,
     in_words,
     paired_difference,
+    show,
+    summarise,
     unbeaten,
     winners,
 )
-from totalcal.records.labels import ASPECTS, SCORES, Score, better, describe, is_score
-from totalcal.records.lines import Record
+from totalcal.records.labels import ASPECTS, SCORES, Record, Score, better, describe, is_score
 from totalcal.records.store import append, latest, read
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from totalcal.errors import InputError
 from totalcal.records import paper
-from totalcal.records.aggregate import Summary, summarise
-from totalcal.records.compare import bold
+from totalcal.records.compare import Summary, bold, summarise
 from totalcal.records.folders import RunFolder, finished_runs
 from totalcal.records.labels import (
+    Record,
     by_column,
     column_title,
     common_settings,
@@ -19,7 +19,6 @@ from totalcal.records.labels import (
     labelled,
     seeds_in_words,
 )
-from totalcal.records.lines import Record
 from totalcal.records.store import read
 from totalcal.records.table import Cell, Group, Table
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from totalcal.errors import InputError
-from totalcal.records.aggregate import Summary, show, summarise
+from totalcal.records.compare import Summary, show, summarise
 from totalcal.records.folders import RunFolder, finished_runs
-from totalcal.records.labels import by_column, column_title, common_settings, in_order, labelled
-from totalcal.records.lines import Record
+from totalcal.records.labels import Record, by_column, column_title, common_settings, in_order, labelled
 from totalcal.records.store import read
 from totalcal.records.table import Cell, Group, Table
 

@@ -16,8 +16,7 @@ from filelock import FileLock, Timeout
 from totalcal.errors import InputError, UnreadableFileError
 from totalcal.reading import read_json
 from totalcal.records.labels import current_name
-from totalcal.records.lines import Line, append_line, read_lines
-from totalcal.records.store import read
+from totalcal.records.store import Line, append_line, read, read_lines
 from totalcal.whole_files import write_whole
 
 ATTEMPTS = 2

@@ -8,8 +8,8 @@ from totalcal.errors import InputError
 from totalcal.records.corruptions import under_corruption
 from totalcal.records.domain import domain_lines
 from totalcal.records.folders import RunFolder, finished_records, finished_runs
-from totalcal.records.labels import place
-from totalcal.records.lines import Line, Record, read_lines, write_lines
+from totalcal.records.labels import Record, place
+from totalcal.records.store import Line, read_lines, write_lines
 
 _CORRUPTION_DIGITS = 6  # of 10,000 images; a line for each run, type and severity must be short
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from totalcal.errors import UnknownNameError
-from totalcal.records.lines import Record
 from totalcal.registry import ORDER, canonical, current_setting
 
 
@@ -43,6 +42,7 @@ ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc
 """The three aspects of total calibration, section 2, and the score that stands for each."""
 
 Column = tuple[str, str]  # task, preset
+Record = Mapping[str, Any]
 
 
 def current_name(model: str) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from totalcal.records.aggregate import Summary
+from totalcal.records.compare import Summary
 from totalcal.records.labels import describe
 
 SEEDS = 10

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from totalcal.errors import InputError
 from totalcal.records.folders import RunFolder, State, Timing, unreadable
 from totalcal.records.labels import Column, in_order, place
-from totalcal.records.lines import Line
+from totalcal.records.store import Line
 from totalcal.records.table import Cell, Group, Table, printable
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from totalcal.records import paper
-from totalcal.records.aggregate import Summary, aggregate, show
-from totalcal.records.compare import bold, in_words
+from totalcal.records.compare import Summary, aggregate, bold, in_words, show
 from totalcal.records.labels import (
     ASPECTS,
+    Record,
     by_column,
     column_title,
     common_settings,
@@ -16,7 +16,6 @@ from totalcal.records.labels import (
     labelled,
     seeds_in_words,
 )
-from totalcal.records.lines import Record
 from totalcal.records.table import Cell, Group, Table
 
 TITLES = {

@@ -25,8 +25,8 @@ from totalcal.rejection.predictions import (
 )
 from totalcal.rejection.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
-from totalcal.scores.blocks import Rows
 from totalcal.scores.external import eval_mode
+from totalcal.scores.streaming import Rows
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
 from totalcal.uncertainties import uncertainty
 

@@ -20,10 +20,10 @@ from totalcal.inputs import Inputs, device
 from totalcal.reading import npz_names, read_npz
 from totalcal.scores import calibration, fit, selective
 from totalcal.scores.arrays import Floats, Values, check_count, check_labels, check_predictions, plain
-from totalcal.scores.blocks import Rows, blocks
 from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
 from totalcal.scores.ranking import rank
+from totalcal.scores.streaming import Rows, blocks
 from totalcal.scores.verdict import Observations, Observed, OutOfDomain, Verdict
 from totalcal.types import Predictive, Predictor
 from totalcal.uncertainties import uncertainties_of

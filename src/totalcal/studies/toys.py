@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from totalcal.backbones import mlp
 from totalcal.errors import UnknownNameError
-from totalcal.functional.update_rules import blend
+from totalcal.functional.cells import blend
 from totalcal.parts.evidence import ResidualEvidence
 from totalcal.parts.heads import EvidentialHead
 from totalcal.parts.latents.memory import ExternalMemory, IdentityKeys

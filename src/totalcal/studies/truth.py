@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from totalcal.data.gaussians import Floats
+from totalcal.data.synthetic import Floats
 from totalcal.records import Summary, summarise
 from totalcal.scores.ranking import auroc
 from totalcal.studies.truth_tasks import TASKS, points, trained, training_set

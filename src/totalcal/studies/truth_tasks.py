@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from totalcal.backbones import mlp
 from totalcal.baselines import BASELINES
-from totalcal.data.gaussians import DEFAULT, Floats, GaussianTask
+from totalcal.data.synthetic import DEFAULT, Floats, GaussianTask
 from totalcal.models import MODELS
 from totalcal.process import TuringProcess
 from totalcal.remembering import remember
-from totalcal.training.loop import train
+from totalcal.training.step import train
 from totalcal.types import Batch, ContextUse, Predictor
 
 TASKS: dict[str, GaussianTask] = {

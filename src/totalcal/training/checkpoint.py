@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the last, the one before it, and the best.
+"""The checkpoints of a run (the last, the one before it, the best), and how a run is resumed from them.
 
 A file is one header line with format and checksum, then what `torch.save` wrote.
 
@@ -10,14 +10,25 @@ import hashlib
 import io
 import json
 import warnings
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.training.batches import Purpose, generator_for, reseed
+from totalcal.training.history import EarlyStopping, History, Tally
+from totalcal.training.options import Settings
+from totalcal.training.sources import Source, all_rows, first_rows
 from totalcal.whole_files import whole_file
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 
 FORMAT = 1
 _MAGIC = "totalcal checkpoint"
@@ -133,3 +144,158 @@ def load_checkpoint(folder: str | Path, which: Literal["last", "best"] = "last")
 
 def _best(files: CheckpointFolder) -> Checkpoint | None:
     return read_checkpoint(files.best) if files.best.exists() else None
+
+
+_SINCE_0_2 = {"data_digest"}
+"""Entries that checkpoints of version 0.1 do not have."""
+
+
+@dataclass
+class RunState:
+    """`epoch` is the one to be done next, `step` how many steps of it are done.
+
+    The model holds its memory; the parts are anything with `state_dict` and `load_state_dict`.
+    """
+
+    model: nn.Module
+    optimizer: Any
+    schedule: Any
+    precision: Any
+    stopping: EarlyStopping
+    epoch: int = 0
+    step: int = 0
+    history: History = field(default_factory=History)
+    tally: Tally = field(default_factory=Tally)
+
+    def checkpoint(self, configuration: dict[str, Any]) -> Checkpoint:
+        return Checkpoint(
+            configuration=configuration,
+            epoch=self.epoch,
+            step=self.step,
+            model=self.model.state_dict(),
+            optimizer=self.optimizer.state_dict(),
+            schedule=self.schedule.state_dict(),
+            precision=self.precision.state_dict(),
+            history=self.history.as_plain(),
+            tally=self.tally.as_plain(),
+            best=self.stopping.best,
+        )
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        self.model.load_state_dict(checkpoint.model)
+        self.optimizer.load_state_dict(checkpoint.optimizer)
+        self.schedule.load_state_dict(checkpoint.schedule)
+        self.precision.load_state_dict(checkpoint.precision)
+        self.epoch, self.step = checkpoint.epoch, checkpoint.step
+        self.history = History.from_plain(checkpoint.history)
+        self.tally = Tally(**checkpoint.tally)
+        self.stopping.best = checkpoint.best
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Rank 0 reads and writes; the others are told, so that machines need no common disk."""
+
+    folder: Path
+    every_steps: int | None
+    configuration: dict[str, Any]
+    fabric: "Fabric"
+
+    def resume(self, state: RunState) -> None:
+        """Bring a run to where its last checkpoint stands, if there is one."""
+        files = CheckpointFolder(self.folder)
+        found: Checkpoint | None = self.fabric.broadcast(files.load() if self.fabric.is_global_zero else None)
+        if found is not None:
+            check_same(found.configuration, self.configuration, self.folder)
+            state.restore(found)
+
+    def after_step(self, state: RunState) -> None:
+        if self.every_steps and state.step % self.every_steps == 0:
+            self._save(state, best=False)
+
+    def after_epoch(self, state: RunState) -> None:
+        self._save(state, best=state.history.best_epoch == state.epoch - 1)
+
+    def _save(self, state: RunState, best: bool) -> None:
+        if self.fabric.is_global_zero:
+            CheckpointFolder(self.folder).save(state.checkpoint(self.configuration), best)
+        self.fabric.barrier()
+
+
+class NoKeeper:
+    """A run that leaves nothing behind but its model."""
+
+    def resume(self, state: RunState) -> None: ...
+
+    def after_step(self, state: RunState) -> None: ...
+
+    def after_epoch(self, state: RunState) -> None: ...
+
+
+def configuration(settings: Settings, model: nn.Module, data: Source, ranks: int) -> dict[str, Any]:
+    """Settings, model, data and what else changes the numbers, as plain entries of a checkpoint."""
+    order = generator_for(settings.seed, Purpose.ORDER, 0)
+    reseed(torch.device("cpu"), order.initial_seed())
+    return asdict(settings) | {
+        "model": described(model),
+        "examples": len(data),
+        "data": first_rows(data, settings.batch_size, order),
+        "data_digest": _digest(data, settings, order),
+        "ranks": ranks,
+    }
+
+
+def _digest(data: Source, settings: Settings, order: torch.Generator) -> int:
+    """Of all rows; a data set that draws numbers while it is read draws the same each time."""
+    reseed(torch.device("cpu"), order.initial_seed())
+    return all_rows(data, settings.batch_size)
+
+
+def described(model: nn.Module) -> dict[str, str]:
+    """Every module's kind and plain settings, and every parameter's and buffer's shape, by name."""
+    modules = {name or "model": _settings(module) for name, module in model.named_modules()}
+    tensors = {name: f"{tuple(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
+    return modules | tensors
+
+
+def check_same(found: Mapping[str, Any], ours: Mapping[str, Any], folder: object) -> None:
+    """Raise if a checkpoint was written by another configuration, and say what differs."""
+    known = {name: entry for name, entry in ours.items() if name in found or name not in _SINCE_0_2}
+    differences = list(_differences(found, known))
+    if differences:
+        shown = "; ".join(differences[:3]) + ("; …" if len(differences) > 3 else "")
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of another run: {shown}.\n"
+            "  Go back to its settings, or give this run a folder of its own."
+        )
+
+
+def _settings(module: nn.Module) -> str:
+    plain = {
+        name: text for name, value in vars(module).items() if (text := _plain(value)) and _is_setting(name)
+    }
+    return f"{type(module).__qualname__}({', '.join(f'{name}={plain[name]}' for name in sorted(plain))})"
+
+
+def _is_setting(name: str) -> bool:
+    return not name.startswith("_") and name not in {"training", "noise"}
+
+
+def _plain(value: Any) -> str:
+    """A setting as text that is the same in every process; empty for what is no setting."""
+    if isinstance(value, bool | int | float | str | tuple | list | Enum | None):
+        return repr(value)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    if type(value).__module__.startswith("totalcal.") and hasattr(value, "__dict__"):
+        return f"{type(value).__qualname__}({vars(value)})"
+    return ""
+
+
+def _differences(found: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(found.keys() | ours.keys()):
+        theirs, mine = found.get(name), ours.get(name)
+        if isinstance(theirs, Mapping) and isinstance(mine, Mapping):
+            yield from _differences(theirs, mine)
+        elif theirs != mine:
+            yield f"{name} was {theirs}, now {mine}"

@@ -23,7 +23,8 @@ from totalcal.training.batches import (
     reseed,
 )
 from totalcal.training.callbacks import Callback, Plan, ProgressBar, is_wanted
-from totalcal.training.history import EpochReport, History, Tally
+from totalcal.training.checkpoint import Keeper, NoKeeper, RunState, configuration
+from totalcal.training.history import EarlyStopping, EpochReport, History, Tally, context_for, validation_nll
 from totalcal.training.options import (
     ADAM,
     ONE_DEVICE,
@@ -33,7 +34,6 @@ from totalcal.training.options import (
     Optimisation,
     Settings,
 )
-from totalcal.training.resuming import Keeper, NoKeeper, RunState, configuration
 from totalcal.training.sources import (
     Data,
     LoaderSource,
@@ -52,7 +52,6 @@ from totalcal.training.step import (
     flushed_denormals,
     may_fuse,
 )
-from totalcal.training.stopping import EarlyStopping, context_for, validation_nll
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

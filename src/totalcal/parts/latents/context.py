@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import ContextError
 from totalcal.functional import gaussian
-from totalcal.functional.attention import attention_weights, read
+from totalcal.functional.cells import attention_weights, read
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise, Sharing
 from totalcal.types import Batch, ContextUse, Movement

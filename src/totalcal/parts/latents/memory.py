@@ -6,9 +6,15 @@ import torch
 from torch import Tensor, distributed, nn
 
 from totalcal.errors import InputError
-from totalcal.functional.attention import multi_head_weights, read
-from totalcal.functional.cell_starts import CellStart, squared_noise
-from totalcal.functional.update_rules import UpdateRule, tanh_blend, written_content
+from totalcal.functional.cells import (
+    CellStart,
+    UpdateRule,
+    multi_head_weights,
+    read,
+    squared_noise,
+    tanh_blend,
+    written_content,
+)
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.precision import FullPrecision
 from totalcal.parts.sampling import Noise

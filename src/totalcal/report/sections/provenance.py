@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from totalcal.records import is_score
-from totalcal.records.lines import read_lines
+from totalcal.records.store import read_lines
 from totalcal.records.table import Cell, Table
 from totalcal.report.blocks import Block, Listing, Section
 from totalcal.report.boards import Board, Run

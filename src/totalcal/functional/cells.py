@@ -1,9 +1,16 @@
-"""One attention for reading and for writing (section 7)."""
+"""The formulas of the memory (section 7): attention for reading and writing, update rules, first cells.
+
+A rule r is a pure function of the mean cells (cells × width), of what the context writes to each cell
+for every draw of Z (draws × cells × width: the sums over the context), and of the retention γ. Where the
+cells start, before the first write, the paper leaves open.
+"""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 _LENGTH_GUARD = 1e-12  # a query of zeros has no direction
 
@@ -62,3 +69,49 @@ def read_along(
     along_unit = weights @ noise.mT - spread * (unit @ across.unsqueeze(-1))
     readout: Tensor = weights @ cells + along_unit * unit + spread * across.unsqueeze(-2)
     return readout
+
+
+UpdateRule = Callable[[Tensor, Tensor, float], Tensor]
+
+
+def written_content(weights: Tensor, embedding: Tensor, labels: Tensor) -> Tensor:
+    """Σ_C φ_r(v, Z) [onehot(y) + softmax(v)]: what a context writes, draws × cells × classes."""
+    ones = embedding.new_ones(len(labels), 1)
+    content = embedding.softmax(-1).scatter_add_(-1, labels.unsqueeze(-1), ones)  # [context, classes]
+    return weights.transpose(-1, -2) @ content
+
+
+def tanh_blend(cells: Tensor, written: Tensor, retention: float) -> Tensor:
+    """m ← E_Z tanh(γ m + (1 − γ) Σ_C φ [onehot(y) + softmax(v)]), the paper's rule (section 7)."""
+    return (retention * cells + (1 - retention) * written).tanh().mean(0)
+
+
+def blend(cells: Tensor, written: Tensor, retention: float) -> Tensor:
+    """m ← γ m + (1 − γ) E_Z Σ_C φ [onehot(y) + softmax(v)]: the toys' rule, no tanh (appendix B)."""
+    return retention * cells + (1 - retention) * written.mean(0)
+
+
+def identity(cells: Tensor, written: Tensor, retention: float) -> Tensor:
+    """m ← m: a Turing Process with this rule is a plain stochastic process (section 5)."""
+    return cells
+
+
+CellStart = Callable[[int, int], Tensor]
+
+_SCALE = 0.01
+
+
+def squared_noise(num_cells: int, num_classes: int) -> Tensor:
+    """Squares of N(0, 0.01²) draws, as the paper's authors start: all cells alike but for 10⁻⁴."""
+    return (_SCALE * torch.randn(num_cells, num_classes)).square()
+
+
+def one_class_each(num_cells: int, num_classes: int) -> Tensor:
+    """Each cell stands for one class in turn, so that attention can tell cells apart from the first step.
+
+    >>> one_class_each(3, 2)
+    tensor([[1., 0.],
+            [0., 1.],
+            [1., 0.]])
+    """
+    return F.one_hot(torch.arange(num_cells) % num_classes, num_classes).float()

@@ -1,4 +1,4 @@
-"""`totalcal serve`: a model file as a service."""
+"""`totalcal serve` answers requests with a model; `totalcal watch` looks for drift in what it answered."""
 
 import os
 from pathlib import Path
@@ -34,3 +34,27 @@ def serve(
     service = Service(load(file), name or file.stem, draws, limits, token, exact, gather_ms / 1000, state)
     typer.echo(f"serving {file} on http://{host}:{port}/, until Ctrl-C")
     run(service, host, port)
+
+
+SHIFTED = 4
+
+
+@app.command(rich_help_panel="Models", epilog=Example("totalcal watch out.csv --model iris.totalcal"))
+def watch(
+    predictions: Path = typer.Argument(..., help="A table that totalcal predict wrote."),
+    model: Path = typer.Option(..., help="The model file, saved with a monitor."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="A picture to draw: .png, .svg, .pdf."),
+) -> None:
+    """Say whether the rows of a table have shifted, and since when; a column `label` is taken into account.
+
+    Exit status 4 says that they have.
+    """
+    from totalcal.watching import draw, watch_file
+
+    found = watch_file(predictions, model)
+    if output is not None:
+        draw(found, output)
+        typer.echo(f"wrote {output}")
+    typer.echo(str(found.status))
+    if not found.status.in_order:
+        raise typer.Exit(SHIFTED)
