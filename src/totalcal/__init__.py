@@ -13,7 +13,7 @@ import lazy_loader
 
 from totalcal import registry
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _resolve, _, _listed = lazy_loader.attach_stub(__name__, __file__)
 _OF_THE_REGISTRY = {

@@ -63,8 +63,10 @@ from .models.enp import enp as enp
 from .models.etp import etp as etp
 from .models.neural_process import neural_process as neural_process
 from .models.softmax import softmax as softmax
+from .monitoring import Monitor as Monitor
 from .process import TuringProcess as TuringProcess
 from .rejection import Gate as Gate
+from .rejection.prediction_sets import PredictionSets as PredictionSets
 from .remembering import remember as remember
 from .scores import Verdict as Verdict
 from .scores import evaluate as evaluate
