@@ -1,12 +1,13 @@
 """`remember`: every model, any net, in one pass; through copies and state dicts; and what it notices."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import MODELS, remember, softmax, train, wrap
@@ -146,6 +147,53 @@ def test_nets_of_any_kind_can_be_remembered(kind: str, name: str) -> None:
     prediction = process.predict(inputs(9))
     assert prediction.familiarity.shape == (9,)
     assert ((prediction.familiarity > 0) & (prediction.familiarity <= 1)).all()
+
+
+class Texts(nn.Module):
+    """Called by keywords, as a tokenizer's output calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.mix, self.classes = nn.Embedding(30, 8), nn.Linear(8, 8), nn.Linear(8, CLASSES)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        weight = attention_mask.float().unsqueeze(-1)
+        mixed = self.mix(self.words(input_ids)).tanh()
+        logits: Tensor = self.classes((mixed * weight).sum(1) / weight.sum(1).clamp_min(1))
+        return logits
+
+
+def test_inputs_of_several_parts_can_be_remembered_and_padding_says_nothing() -> None:
+    torch.manual_seed(0)
+    process = softmax(Texts(), CLASSES).eval()
+
+    def texts(rows: int) -> dict[str, Tensor]:
+        ids = torch.randint(1, 30, (rows, 6))
+        return {"input_ids": ids, "attention_mask": (torch.arange(6) < torch.randint(2, 7, (rows, 1))).long()}
+
+    labels = torch.arange(120) % CLASSES
+    batches = [(texts(60), labels[:60]), (texts(60), labels[60:])]
+    memory = remember(process, _Batches(batches), _Batches(batches))
+    assert [tap.name for tap in memory.taps] == ["words", "mix", "classes (input)"]
+    rows = texts(9)
+    elsewhere = torch.where(rows["attention_mask"] > 0, rows["input_ids"], 29)
+    expected = process.predict(rows).unfamiliarity
+    assert torch.allclose(
+        process.predict({**rows, "input_ids": elsewhere}).unfamiliarity, expected, atol=1e-4
+    )
+
+
+class _Batches:
+    """A source of batches that lie ready."""
+
+    def __init__(self, parts: list[tuple[dict[str, Tensor], Tensor]]) -> None:
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return sum(len(labels) for _, labels in self.parts)
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> list[Any]:
+        return self.parts
 
 
 def test_a_wrapped_net_can_be_remembered() -> None:
