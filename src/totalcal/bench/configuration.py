@@ -18,7 +18,7 @@ from totalcal.registry import current_setting, recorded, recorded_setting
 from totalcal.training.options import Contexts
 
 FORMAT = 1
-"""Raised when runs of before must not be taken for new ones: when the same configuration means something else.
+"""Raised when runs of before must not be taken for new ones: the same configuration means something else.
 Other draws of the same quantities, as a new order of random numbers gives, do not raise it."""
 
 Sections = Mapping[str, Mapping[str, Any]]
