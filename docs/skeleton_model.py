@@ -1,7 +1,7 @@
 """Skeleton of a new model: copy it to src/totalcal/models/, rename it, change its parts.
 
 EBNN, an evidential Bayesian neural net: a complete Bayesian model (section 4) without memory.
-π ✓  Z ✗  M ✗  r ✗  no context at test; weights are a law.
+π ✓  Z ✗  M ✗  r ✗  no context at test; weights have a distribution.
 """
 
 import torch

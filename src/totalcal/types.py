@@ -57,7 +57,7 @@ class ContextUse(Enum):
 
 
 class Belief(Protocol):
-    """A law over the class probabilities π; leading axes (draws, batch) are free, the last is the classes."""
+    """A distribution over class probabilities π; leading axes (draws, batch) are free, last are classes."""
 
     @property
     def mean(self) -> Tensor:

@@ -73,7 +73,7 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     temperature, or by `fit(…, freeze_backbone=True)`: on rows that the net was not trained on, because it is
     too sure of its own training rows. The KL between beliefs counts less the more classes there are.
 
-    An ETP keeps the weights as points here, unless `layers` says which become laws around the trained values:
+    An ETP keeps point weights here, unless `layers` says which get a distribution around the trained values:
     such a net is trained whole.
 
     >>> net = nn.Linear(4, 3)

@@ -1,4 +1,4 @@
-"""The Dirichlet law over class probabilities π, from log-concentrations (section 3, appendix A).
+"""The Dirichlet distribution over class probabilities π, from log-concentrations (section 3, appendix A).
 
 Everything is computed in float64 whatever comes in: at α ≈ 10⁶ a KL in float32 is off by whole nats,
 and a mutual information comes out negative. The tensors are batch × classes, so it costs nothing.

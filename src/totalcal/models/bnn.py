@@ -1,4 +1,4 @@
-"""BNN: the Bayesian neural net (section 6).  π ✗  Z ✗  M ✗  r ✗  no context at test; weights are a law."""
+"""BNN: the Bayesian neural net (section 6).  π ✗  Z ✗  M ✗  r ✗  no context; weights have a distribution."""
 
 from torch import nn
 

@@ -204,5 +204,5 @@ def _over_distance(axes: "Axes", rows: Sequence[Measurement]) -> None:
 
 
 def _dash(index: int) -> str:
-    """Rivals are dashed."""
+    """Baselines are dashed."""
     return "--" if PREDICTORS[index] in BASELINES else "-"
