@@ -66,7 +66,7 @@ from .models.softmax import softmax as softmax
 from .monitoring import Monitor as Monitor
 from .process import TuringProcess as TuringProcess
 from .rejection import Gate as Gate
-from .rejection.prediction_sets import PredictionSets as PredictionSets
+from .rejection.predictions import PredictionSets as PredictionSets
 from .remembering import remember as remember
 from .scores import Verdict as Verdict
 from .scores import evaluate as evaluate
