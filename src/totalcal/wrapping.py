@@ -15,6 +15,7 @@ from totalcal.errors import InputError
 from totalcal.models import model_named
 from totalcal.origin import origin_of, stamp
 from totalcal.parts.evidence import LinearEvidence
+from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.scores.fit import nll
 from totalcal.training.fit import behind_backbone, embedded, fit
@@ -155,6 +156,8 @@ def fit_wrapped(
     evidence = getattr(model.head, "evidence_map", None)
     if not isinstance(evidence, CountingEvidence):
         raise InputError("only a model of `wrap` with an evidence map, such as etp, becomes a temperature.")
+    if stochastic_layers(model.backbone):
+        raise InputError('a temperature is for a net of point weights. Wrap it with layers="none".')
     head = behind_backbone(model)
     data = embedded(model, as_source(held_out), next(model.parameters()).device)
     if len(data) < 2 * JUDGING:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from totalcal.checks import checked_inputs
 from totalcal.errors import InputError
-from totalcal.inputs import moved
-from totalcal.parts.sampling import stochastic_layers
+from totalcal.inputs import Inputs, call, in_precision_of, moved
+from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.training.batches import (
     Purpose,
@@ -93,7 +94,8 @@ def fit(
         validation: Data to measure the NLL of the predictive distribution on, after each epoch.
         patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
             epoch.
-        freeze_backbone: Compute the backbone's outputs once and train what stands behind it.
+        freeze_backbone: Compute the backbone's outputs once and train what stands behind it, and a last layer
+            that draws its weights (`layers="*.classifier"`).
         checkpoints: The folder of the run: it saves itself there after each epoch. The data is read through
             once more at the start, so that a run is not resumed on other data.
         checkpoint_steps: Save every so many steps, too.
@@ -244,27 +246,56 @@ def _check(settings: Settings, has_validation: bool) -> None:
 
 
 def behind_backbone(model: TuringProcess) -> TuringProcess:
-    """The latent and the head of a model, shared with it, as a process on embeddings."""
-    if stochastic_layers(model.backbone):
+    """The latent and the head of a model, shared with it, as a process on embeddings.
+
+    A last layer that draws its weights is trained with them: the process then is one on its inputs.
+    """
+    drawing = stochastic_layers(model.backbone)
+    if len(drawing) > 1:
         raise InputError(
-            "a frozen backbone has one output per input, but this one draws its weights. "
-            'Make the model with layers="none", or train all of it.'
+            f"of a frozen backbone the last layer alone may draw its weights, but {len(drawing)} layers of "
+            'this one do. Make the model with layers="none" or with the name of the last, e.g. '
+            'layers="*.classifier", or train all of it.'
         )
-    if not any(weight.requires_grad for part in (model.latent, model.head) for weight in part.parameters()):
+    process = TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
+    if drawing:
+        process.backbone = drawing[0]  # itself, not a copy
+    if not any(weight.requires_grad for weight in process.parameters()):
         raise InputError(
             "with a frozen backbone there is nothing left to train: this model has no weights behind it. "
             "Train all of it, or take a model with a memory or an evidence map, such as etp."
         )
-    return TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
+    return process
 
 
 @torch.no_grad()
 def embedded(model: TuringProcess, source: Source, device: torch.device) -> TensorSource:
-    """The backbone's outputs for all rows, in evaluation mode, held in memory."""
+    """What the frozen part of a backbone gives for all rows, in evaluation mode, held in memory."""
     model.eval()
     rows = [
-        (model.encode(moved(inputs, device)).cpu(), labels.cpu())
+        (_frozen_output(model.backbone, moved(inputs, device)).cpu(), labels.cpu())
         for inputs, labels in map(labelled, source.batches(256))
     ]
     embeddings, labels = zip(*rows, strict=True)
     return TensorSource(torch.cat(embeddings), torch.cat(labels))
+
+
+def _frozen_output(backbone: nn.Module, inputs: Inputs) -> Tensor:
+    """The output, or the input of the last layer where that one draws its weights."""
+    rows, seen = in_precision_of(backbone, checked_inputs(inputs)), list[Tensor]()
+    drawing = stochastic_layers(backbone)
+    hooks = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in drawing]
+    try:
+        with sampling(Noise(sharing=Sharing.MEAN)):
+            output = call(backbone, rows)
+            if not drawing:
+                return output
+            if len(seen) == 1 and torch.equal(drawing[0](seen[0]), output):
+                return seen[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise InputError(
+        "the layer of this frozen backbone that draws its weights is not its last: its output is not the "
+        'backbone\'s. Name the last one, e.g. layers="*.classifier", or train all of it.'
+    )
