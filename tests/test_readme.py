@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from sklearn.datasets import load_digits
 
+import totalcal
 from totalcal import MODELS
+from totalcal.backbones import mlp
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
@@ -25,3 +29,27 @@ def test_every_model_trains_from_the_readme_s_loop(model: str) -> None:
         training = block.split("\nprediction =")[0].replace("epochs=20", "epochs=1")
         exec(training.replace("totalcal.etp", f"totalcal.{model}"), names)
     assert names["loss"].item() > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wrapped_net_that_remembers_its_domain_gains_in_nll_ece_and_auroc(seed: int) -> None:
+    torch.manual_seed(seed)
+    images, digits = (torch.tensor(column) for column in load_digits(return_X_y=True))
+    inputs = (images.float() - 8) / 6
+    train, held_out, test = (
+        (inputs[rows], digits[rows]) for rows in (slice(1000), slice(1000, 1200), slice(1200, None))
+    )
+    ood = {"shuffled pixels": test[0][:, torch.randperm(64)]}
+    plain = totalcal.softmax(mlp(64, 10), num_classes=10)
+    totalcal.train(plain, *train, epochs=20)
+    model = totalcal.wrap(plain.backbone, num_classes=10)
+    totalcal.fit_wrapped(model, held_out, progress=False)
+    totalcal.remember(model, train, held_out)
+    before, after = (
+        totalcal.evaluate(plain, test, ood),
+        totalcal.evaluate(model, test, ood, uncertainty="unfamiliarity"),
+    )
+    assert after.error == before.error
+    assert after.nll < before.nll
+    assert after.ece.value < before.ece.value
+    assert after.auroc > before.auroc
