@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
-from totalcal import Batch, TuringProcess, train
+from totalcal import Batch, TuringProcess, fit, train
 from totalcal.types import LossTerms
 
 
@@ -94,3 +95,23 @@ def test_many_classes_stay_finite(
     assert torch.isfinite(loss)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_runs_of_one_seed_are_alike_with_workers_that_load_the_data(
+    model: TuringProcess, data: Batch
+) -> None:
+    """Each worker has randomness of its own, which is a function of the run's seed too."""
+
+    class Noisy(TensorDataset):
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+            inputs, label = super().__getitem__(index)
+            return inputs + 0.1 * torch.randn(inputs.shape), label
+
+    def fitted() -> dict[str, torch.Tensor]:
+        fresh = copy.deepcopy(model)
+        loader = DataLoader(Noisy(*data), 32, shuffle=True, num_workers=1)
+        fit(fresh, loader, epochs=2, seed=3, progress=False)
+        return fresh.state_dict()
+
+    first, second = fitted(), fitted()
+    assert all(torch.equal(first[key], second[key]) for key in first)
