@@ -110,10 +110,10 @@ def test_nineteen_right_answers_are_what_five_per_cent_take():
 
 
 def test_two_bars_share_a_promise():
-    assert FalseRejection(0.05).split(2) == FalseRejection(0.025)
-    assert_allclose(Coverage(0.9).split(2).share, 0.95)
+    assert FalseRejection(0.05).split([0.5, 0.5]) == 2 * [FalseRejection(0.025)]
+    assert_allclose([each.share for each in Coverage(0.9).split([0.1, 0.9])], [0.99, 0.91])
     with pytest.raises(GateError, match="one bar"):
-        Risk(0.1).split(2)
+        Risk(0.1).split([0.5, 0.5])
 
 
 @pytest.mark.parametrize("make", [FalseRejection, Coverage, Risk])

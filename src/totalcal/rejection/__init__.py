@@ -1,11 +1,19 @@
 """Rejection: when to answer, when to ask a person, and what the threshold costs."""
 
-from totalcal.rejection.gate import OVERLAP_AND_DOMAIN, Bar, Cost, Decisions, Gate
+from totalcal.rejection.gate import (
+    FAMILIARITY_AND_ENTROPY,
+    OVERLAP_AND_DOMAIN,
+    Bar,
+    Cost,
+    Decisions,
+    Gate,
+)
 from totalcal.rejection.predictions import predict_like, sampling_of
 from totalcal.rejection.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
 __all__ = [
+    "FAMILIARITY_AND_ENTROPY",
     "OVERLAP_AND_DOMAIN",
     "UNCERTAINTIES",
     "Bar",

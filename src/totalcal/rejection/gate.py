@@ -28,7 +28,7 @@ from totalcal.scores.arrays import Floats, Values, check_predictions, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
-from totalcal.uncertainties import uncertainty
+from totalcal.uncertainties import UNFAMILIARITY, uncertainty
 
 ACCEPT = "accept"
 
@@ -36,6 +36,24 @@ OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
     {"mutual_information": "not my domain", "data": "ask a person"}
 )
 """Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
+
+FAMILIARITY_AND_ENTROPY: Mapping[str, str] = MappingProxyType(
+    {"unfamiliarity": "not my domain", "entropy": "ask a person"}
+)
+"""The same two verdicts of a model that `remember`s its domain.
+
+The rule sets both bars on the gate's held-out rows, so that its promise holds for the two together: by
+`FalseRejection(rate)` at most rate / 10 of the inputs answered rightly are called "not my domain", exactly
+and on average, and at most 9 rate / 10 are left to a person. The rows must be others than those that
+`remember` held out, since half of these shaped the score. Without rows to spare, `prediction.familiarity <=
+rate` needs no fitting: a conformal p-value, its false-alarm rate is at most `rate` over all inputs of the
+domain, answered rightly or not. No promise about right answers follows, so a gate does not take it.
+"""
+
+DOMAIN_SHARE = 0.1
+"""What a bar by unfamiliarity takes of the rule's rate beside other bars. Inputs between classes are rare,
+and so a little unfamiliar; with half of the rate the bar would call most of them "not my domain". OOD inputs
+are farther out, where a bar of a tenth still finds them."""
 
 _DRAWS = 10
 _MOST_DRAWS = 100_000  # what a file may ask for
@@ -130,7 +148,8 @@ class Gate:
             labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
             rule: The promise; `FalseRejection(0.05)` if not given.
             bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
-                first: `OVERLAP_AND_DOMAIN` tells "not my domain" from "ask a person".
+                first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
+                has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
             draws: Draws of weights and memory per prediction, the same for all rows; 0 takes means. 10 if not
                 given; an estimator has its own.
             seed: What these draws are a function of.
@@ -193,10 +212,10 @@ class Gate:
 
     @classmethod
     def _from(cls, found: "_HeldOut", rule: Rule, verdicts: Mapping[str, str]) -> Self:
-        each = rule.split(len(verdicts))
+        rules = rule.split(_shares(verdicts))
         fitted = tuple(
             Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
-            for score, verdict in verdicts.items()
+            for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
         )
         accepted = np.all([is_accepted(found.scores[bar.score], bar.threshold) for bar in fitted], axis=0)
         return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
@@ -305,6 +324,15 @@ def _sampling(content: Mapping[str, Any] | None) -> Sampling | None:
 
 def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
     return {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
+
+
+def _shares(verdicts: Mapping[str, str]) -> list[float]:
+    """What each bar may reject of what the rule allows: all alike, but for the unfamiliarity."""
+    others = [score for score in verdicts if score != UNFAMILIARITY]
+    if len(others) == len(verdicts) or not others:
+        return [1 / len(verdicts)] * len(verdicts)
+    rest = (1 - DOMAIN_SHARE) / len(others)
+    return [DOMAIN_SHARE if score == UNFAMILIARITY else rest for score in verdicts]
 
 
 def _telling(values: Floats, score: str) -> Floats:

@@ -6,6 +6,7 @@ used to choose the score. What comes from another domain is outside of any promi
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +41,8 @@ class Rule(Protocol):
 
     def threshold(self, scores: Floats, wrong: Flags) -> float: ...
 
-    def split(self, bars: int) -> "Rule":
-        """The rule for each of so many bars, such that all of them together keep the promise."""
+    def split(self, shares: Sequence[float]) -> "Sequence[Rule]":
+        """A rule for each of several bars, with its share of what is allowed; all keep the promise."""
 
     @property
     def promise(self) -> str: ...
@@ -63,8 +64,8 @@ class FalseRejection:
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         return conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
 
-    def split(self, bars: int) -> "FalseRejection":
-        return FalseRejection(self.rate / bars)
+    def split(self, shares: Sequence[float]) -> list["FalseRejection"]:
+        return [FalseRejection(self.rate * share) for share in shares]
 
     @property
     def promise(self) -> str:
@@ -83,8 +84,8 @@ class Coverage:
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         return conformal_quantile(scores, self.share, "rows")
 
-    def split(self, bars: int) -> "Coverage":
-        return Coverage(1 - (1 - self.share) / bars)
+    def split(self, shares: Sequence[float]) -> list["Coverage"]:
+        return [Coverage(1 - (1 - self.share) * share) for share in shares]
 
     @property
     def promise(self) -> str:
@@ -129,13 +130,13 @@ class Risk:
         right = accepted - mistakes
         return np.where(right > 0, betaincinv(mistakes + 1, np.maximum(right, 1), level), 1.0)
 
-    def split(self, bars: int) -> "Risk":
-        if bars > 1:
+    def split(self, shares: Sequence[float]) -> list["Risk"]:
+        if len(shares) > 1:
             raise GateError(
-                f"a risk is promised for one bar, but {bars} were asked for: a second bar changes what is "
-                "accepted. Take one score for the risk, or FalseRejection for several bars."
+                f"a risk is promised for one bar, but {len(shares)} were asked for: a second bar changes "
+                "what is accepted. Take one score for the risk, or FalseRejection for several bars."
             )
-        return self
+        return [self]
 
     @property
     def promise(self) -> str:
