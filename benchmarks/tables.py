@@ -96,12 +96,12 @@ def judged(make: Callable[[int], ClassifierMixin], table: Table, seed: int) -> R
     fitted = time.process_time()
     probabilities = model.predict_proba(test)
     predicted = time.process_time()
-    foreign = model.predict_proba(shifted(test, seed))
+    ood = model.predict_proba(shifted(test, seed))
     return Result(
         scores.error(probabilities, truth),
         scores.nll(np.clip(probabilities, 1e-12, 1), truth),  # boosting may say 0
         float(scores.ece(probabilities, truth)),
-        scores.auroc(entropy(probabilities, axis=1), entropy(foreign, axis=1)),
+        scores.auroc(entropy(probabilities, axis=1), entropy(ood, axis=1)),
         fitted - started,
         predicted - fitted,
     )

@@ -3,12 +3,12 @@
     python benchmarks/wrapping.py [--mnist] [--runs RUNS]
 
 Digits are split once: nets and their wrapping learn from the development half, on which the settings were
-chosen too (`wrapping_choice.py`); the other half, and every other letter as a stranger, only judge. Last that
-half alone: 150 rows for a net that learns them by heart, 374 for its wrapping, 375 judge, twelve divisions; a
+chosen too (`wrapping_choice.py`); the other half, and every other letter as an OOD input, only judge. Last
+that half alone: 150 rows for a net that learns them by heart, 374 for its wrapping, 375 judge, twelve divisions; a
 design that was settled on the development half, where it tells a gain from noise. `--mnist`
-takes its test set: 500 rows for a LeNet5, 398 for its wrapping, the others judge; strangers are letters and
+takes its test set: 500 rows for a LeNet5, 398 for its wrapping, the others judge; OOD inputs are letters and
 KMNIST. `--runs` adds the finished softmax nets of a folder of `totalcal run fashion`: wrapped on a run's
-held-out rows, judged on the test set; strangers are MNIST and KMNIST. `temperature` is the rival with one
+held-out rows, judged on the test set; OOD inputs are MNIST and KMNIST. `temperature` is the baseline with one
 number.
 """
 
@@ -52,11 +52,11 @@ class Aspects(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Predictions of rows with their labels, and of strangers."""
+    """Predictions of rows with their labels, and of OOD inputs."""
 
     rows: Predictive
     labels: Tensor
-    strangers: Predictive
+    ood_inputs: Predictive
 
 
 def halves() -> tuple[Batch, Batch]:
@@ -68,7 +68,7 @@ def halves() -> tuple[Batch, Batch]:
     return Batch(inputs[:HALF], labels[:HALF]), Batch(inputs[HALF:], labels[HALF:])
 
 
-def strangers(part: int) -> Tensor:
+def ood_inputs(part: int) -> Tensor:
     """Every other letter: part 0 for choices, part 1 for tests."""
     images, number = letters(size=8, count=2000, seed=part)
     return torch.from_numpy(images[number % 2 == part] / 127.5 - 1).float().unsqueeze(1)
@@ -103,17 +103,17 @@ def aspects(judged: Judged) -> Aspects:
         scores.error(probabilities, labels),
         scores.nll(probabilities, labels),
         float(scores.ece(probabilities, labels)),
-        scores.auroc(judged.rows.entropy, judged.strangers.entropy),
+        scores.auroc(judged.rows.entropy, judged.ood_inputs.entropy),
     )
 
 
 class Trial(NamedTuple):
-    """A trained net, rows to wrap it with, rows to judge it on, and sets of strangers."""
+    """A trained net, rows to wrap it with, rows to judge it on, and OOD sets."""
 
     net: nn.Module
     wrap: Batch
     test: Batch
-    strangers: Mapping[str, Tensor]
+    ood_inputs: Mapping[str, Tensor]
     seed: int
 
 
@@ -140,11 +140,11 @@ def answers(predictor: Predictor, inputs: Tensor) -> Predictive:
 
 
 def judged(predictor: Predictor, trial: Trial) -> list[float]:
-    """Error, NLL, ECE, and the AUROC against every set of strangers."""
+    """Error, NLL, ECE, and the AUROC against every OOD set."""
     rows = answers(predictor, trial.test.inputs)
     found = [
         aspects(Judged(rows, trial.test.labels, answers(predictor, inputs)))
-        for inputs in trial.strangers.values()
+        for inputs in trial.ood_inputs.values()
     ]
     return [*found[0][:-1], *(each.auroc for each in found)]
 
@@ -155,7 +155,7 @@ def digits_trials(epochs: int) -> Iterator[tuple[Trial, Trial]]:
     for seed in SEEDS:
         train, rest = split(shuffled(development, seed), TRAIN)
         net = trained_net(train, seed, epochs)
-        first = Trial(net, rest, test, {"letters": strangers(1)}, seed)
+        first = Trial(net, rest, test, {"letters": ood_inputs(1)}, seed)
         wrap_rows, judging_rows = split(shuffled(test, seed), len(rest.labels))
         yield first, first._replace(wrap=wrap_rows, test=judging_rows)
 
@@ -168,7 +168,7 @@ def by_heart_trials() -> Iterator[Trial]:
         train, rest = split(Batch(test.inputs[order], test.labels[order]), BY_HEART)
         wrap_rows, judging_rows = split(rest, len(rest.labels) // 2)
         yield Trial(
-            trained_net(train, seed, EPOCHS[-1]), wrap_rows, judging_rows, {"letters": strangers(1)}, seed
+            trained_net(train, seed, EPOCHS[-1]), wrap_rows, judging_rows, {"letters": ood_inputs(1)}, seed
         )
 
 
@@ -176,11 +176,11 @@ def mnist_trials(epochs: int) -> Iterator[Trial]:
     """Digits of a set that had no say in anything, enough of them to tell small gains."""
     images, labels = load("mnist")
     whole = Batch(pixels(images), torch.from_numpy(labels).long())
-    foreign = {"letters": pixels(letters(size=28, count=2000)[0]), "KMNIST": pixels(load("kmnist")[0])}
+    ood = {"letters": pixels(letters(size=28, count=2000)[0]), "KMNIST": pixels(load("kmnist")[0])}
     for seed in SEEDS:
         train, rest = split(shuffled(whole, seed), TRAIN)
         wrap_rows, judging_rows = split(rest, HALF - TRAIN)
-        yield Trial(trained_net(train, seed, epochs), wrap_rows, judging_rows, foreign, seed)
+        yield Trial(trained_net(train, seed, epochs), wrap_rows, judging_rows, ood, seed)
 
 
 def pixels(images: NDArray[np.uint8]) -> Tensor:
@@ -193,11 +193,11 @@ def fashion_trials(runs: Path) -> Iterator[Trial]:
     for folder in sorted(map(RunFolder, runs.iterdir()), key=lambda folder: folder.path):
         if not folder.done_file.exists() or folder.config["model"] != "softmax":
             continue
-        cell = RunConfig.from_json(folder.config)
-        data = load_data(cell, panel=("mnist", "kmnist"))
-        foreign = {name: each.whole().inputs for name, each in data.ood.items()}
+        config = RunConfig.from_json(folder.config)
+        data = load_data(config, panel=("mnist", "kmnist"))
+        ood = {name: each.whole().inputs for name, each in data.ood.items()}
         net = trained_process(folder).backbone
-        yield Trial(net, data.held_out.whole(), data.test.whole(), foreign, cell.seed)
+        yield Trial(net, data.held_out.whole(), data.test.whole(), ood, config.seed)
 
 
 METHODS: Mapping[str, Callable[[Trial], Predictor]] = {
@@ -209,7 +209,7 @@ METHODS: Mapping[str, Callable[[Trial], Predictor]] = {
 
 def show(name: str, trials: Sequence[Trial]) -> None:
     """Means over the trials, and in how many of them the wrapped net is better than the net."""
-    columns = ["error", "NLL", "ECE", *(f"AUROC, {each}" for each in trials[0].strangers)]
+    columns = ["error", "NLL", "ECE", *(f"AUROC, {each}" for each in trials[0].ood_inputs)]
     found = {
         method: np.array([judged(make(trial), trial) for trial in trials]) for method, make in METHODS.items()
     }

@@ -5,7 +5,7 @@
 Stage by stage the settings found so far are tried with other values of some of them. A candidate counts if it
 makes neither ECE nor AUROC worse than the net's own, for nets of both lengths of training. Of those the least
 NLL is taken, the mean over both lengths, and of those within 0.002 of it the least ECE. A net learns from 400
-rows of the half, its wrapping from 249, and 249 judge; means of six splits. The strangers are every other
+rows of the half, its wrapping from 249, and 249 judge; means of six splits. The OOD inputs are every other
 letter. `wrapping.py` judges what was chosen, on the other half of the digits and on the other letters.
 
 Where the cells start is a draw, the last stage differs by less than 0.01 % of ECE: `wrap` leaves it as it is.
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from wrapping import EPOCHS, Aspects, Judged, aspects, halves, shuffled, strangers, trained_net
+from wrapping import EPOCHS, Aspects, Judged, aspects, halves, ood_inputs, shuffled, trained_net
 
 from totalcal import Batch, etp, fit
 from totalcal.functional.cells import one_class_each, squared_noise
@@ -81,11 +81,11 @@ class CandidateEvidence(nn.Module):
 
 
 class Outputs(NamedTuple):
-    """A net's logits of the rows that teach its wrapping, of those that judge it, and of strangers."""
+    """A net's logits of the rows that teach its wrapping, of those that judge it, and of OOD inputs."""
 
     wrap: Batch
     judge: Batch
-    strangers: Tensor
+    ood_inputs: Tensor
 
 
 Nets = Mapping[int, Sequence[Outputs]]
@@ -95,7 +95,7 @@ Nets = Mapping[int, Sequence[Outputs]]
 def outputs(net: nn.Module, rest: Batch) -> Outputs:
     logits = net(rest.inputs)
     wrap, judge = Batch(logits[:WRAP], rest.labels[:WRAP]), Batch(logits[WRAP:], rest.labels[WRAP:])
-    return Outputs(wrap, judge, net(strangers(0)))
+    return Outputs(wrap, judge, net(ood_inputs(0)))
 
 
 def nets(epochs: int) -> Iterator[Outputs]:
@@ -106,8 +106,8 @@ def nets(epochs: int) -> Iterator[Outputs]:
 
 
 def unwrapped(known: Outputs) -> Judged:
-    rows, foreign = (as_predictive(x, "logits") for x in (known.judge.inputs, known.strangers))
-    return Judged(rows, known.judge.labels, foreign)
+    rows, ood = (as_predictive(x, "logits") for x in (known.judge.inputs, known.ood_inputs))
+    return Judged(rows, known.judge.labels, ood)
 
 
 def wrapped(settings: Settings, known: Outputs, seed: int) -> Judged:
@@ -131,8 +131,8 @@ def wrapped(settings: Settings, known: Outputs, seed: int) -> Judged:
         progress=False,
     )
     generator = torch.Generator().manual_seed(seed)
-    rows, foreign = (model.predict(x, generator=generator) for x in (known.judge.inputs, known.strangers))
-    return Judged(rows, known.judge.labels, foreign)
+    rows, ood = (model.predict(x, generator=generator) for x in (known.judge.inputs, known.ood_inputs))
+    return Judged(rows, known.judge.labels, ood)
 
 
 def tried(settings: Settings, known: Nets) -> dict[int, Aspects]:

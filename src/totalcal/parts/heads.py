@@ -72,7 +72,7 @@ class SquaredErrorHead(Head):
     """EDL: α = evidence(v) + 1, prior Dir(1), the loss of Sensoy et al. 2018 (appendix A.2).
 
     The expected squared error stands in the place of the expected NLL; the KL is that of the misleading
-    evidence, α̃ = y + (1 − y) α, to the uniform law.
+    evidence, α̃ = y + (1 − y) α, to the uniform distribution.
     """
 
     def __init__(self, evidence: Evidence = "exp") -> None:

@@ -195,11 +195,11 @@ def mean_field(
     ['Linear', 'ReLU', 'MeanFieldLinear']
     """
     chosen = _chosen_names(module, layers)
-    result, law = copy.deepcopy(module), prior or NormalPrior()
+    result, chosen_prior = copy.deepcopy(module), prior or NormalPrior()
     if "" in chosen:
-        return _converted(result, law, local_convolutions)
+        return _converted(result, chosen_prior, local_convolutions)
     points = [result.get_submodule(name) for name in chosen]
-    drawn = {point: _converted(point, law, local_convolutions) for point in points}
+    drawn = {point: _converted(point, chosen_prior, local_convolutions) for point in points}
     for name, layer in list(result.named_modules(remove_duplicate=False)):
         if layer in drawn:
             parent, _, child = name.rpartition(".")

@@ -74,10 +74,10 @@ def fpr_at_tpr(inside: Values, outside: Values, tpr: float = 0.95) -> float:
 
 def _ranked(inside: Values, outside: Values) -> tuple[Integers, Integers]:
     """1 for out-of-domain, and the dense rank of each score."""
-    known, foreign = (
+    known, ood = (
         check_vector(inside, "the in-domain scores"),
         check_vector(outside, "the out-of-domain scores"),
     )
-    positive = np.repeat([0, 1], [len(known), len(foreign)])
-    _, ranks = np.unique(np.concatenate([known, foreign]), return_inverse=True)
+    positive = np.repeat([0, 1], [len(known), len(ood)])
+    _, ranks = np.unique(np.concatenate([known, ood]), return_inverse=True)
     return positive, ranks.astype(np.int64)
