@@ -51,7 +51,7 @@ METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
     "LogisticRegression": lambda seed: make_pipeline(StandardScaler(), LogisticRegression()),
     "MLPClassifier": lambda seed: make_pipeline(StandardScaler(), MLPClassifier(random_state=seed)),
     "HistGradientBoosting": lambda seed: HistGradientBoostingClassifier(random_state=seed),
-    "ETPClassifier": lambda seed: ETPClassifier(random_state=seed),
+    "ETPClassifier": lambda seed: ETPClassifier(random_state=seed, remember=False),
     "truth": lambda seed: Truth(),
 }
 

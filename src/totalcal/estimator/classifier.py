@@ -1,5 +1,6 @@
 """A classifier with scikit-learn's interface around any model of the family."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from totalcal.backbones import mlp
-from totalcal.errors import InputError, MissingExtraError
+from totalcal.errors import DomainError, InputError, MissingExtraError
 from totalcal.estimator.learning import (
     Checked,
     Learner,
@@ -28,7 +29,9 @@ from totalcal.estimator.learning import (
 from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import save
 from totalcal.models import model_named
+from totalcal.parts.domain import FEWEST_ROWS, NoDomain
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
+from totalcal.remembering import remember as remember_domain
 from totalcal.training.callbacks import Callback, ProgressBar
 from totalcal.types import Batch, ContextUse, Draws, Predictive
 
@@ -51,6 +54,9 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             epoch's model; None trains for all of `max_epochs` on all rows.
         validation_fraction: The share of rows that `patience` holds out.
         class_weight: A weight for each class, or "balanced" for equal shares; multiplies `sample_weight`.
+        remember: Whether to keep a memory of the domain, for `predict_familiarity`. Half of the held-out rows
+            calibrate it and have no say in when to stop, so that they are as new to it as the rows to come;
+            where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
         draws: How many draws of weights and memory make a prediction. They are the same for every row, so
             that a row's prediction does not depend on the others.
         verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
@@ -85,6 +91,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patience: int | None = 20,
         validation_fraction: float = 0.15,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        remember: bool = True,
         draws: Draws = 10,
         verbose: bool = False,
         random_state: Any = None,
@@ -97,6 +104,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.class_weight = class_weight
+        self.remember = remember
         self.draws = draws
         self.verbose = verbose
         self.random_state = random_state
@@ -121,23 +129,27 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._prepare(table, np.unique(labels))
         rows = Rows(self._encoded(table, labels), weights)
         training, validation = split(rows, self.validation_fraction if self.patience else 0.0, self._seed)
+        stopping, calibration = self._shared_out(validation)
         self._choose_context(training)
         self._learner.run(
             training,
-            validation,
+            stopping,
             self.context_,
             max_epochs=self.max_epochs,
             patience=self.patience,
             generator=self._generator(),
             callbacks=self._callbacks(),
         )
+        if calibration is not None:
+            remember_domain(self.model_, training.data, calibration.data, progress=False)
         self.n_iter_ = self._learner.epochs
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """Go on learning from more rows: one epoch of gradient steps and writes to the memory.
 
-        The first call needs all `classes`, and takes the standardisation and the batch size from its rows.
+        The first call needs all `classes`, and takes the standardisation and the batch size from its rows. A
+        memory of the domain ends here: it knows the features of the net as it was.
         """
         if self.class_weight == "balanced":
             raise InputError(
@@ -151,6 +163,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = Rows(self._encoded(table, labels), weights)
         if first:
             self._choose_context(rows)
+        self.model_.settle_in(NoDomain())
         self._learner.run_epoch(rows, self._generator())
         self.n_iter_ = self._learner.epochs
         return self
@@ -176,6 +189,24 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MissingExtraError("pandas", "tables", "a table of uncertainties") from error
         parts = [{name: uncertainty(part, name) for name in UNCERTAINTIES} for part in self._predictions(X)]
         return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+
+    def predict_familiarity(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """How familiar each row is: a conformal p-value in (0, 1], low for rows of another domain.
+
+        Of rows drawn as those of `fit`, at most a share a has a familiarity ≤ a, for every a.
+
+        Raises:
+            DomainError: If there is no memory: too few rows were held out, or it was not asked for.
+        """
+        parts = list(self._predictions(X))
+        if isinstance(self.model_.domain, NoDomain):
+            raise DomainError(
+                "this estimator has no memory of its domain, so it cannot say how familiar a row is. `fit` "
+                "keeps one with remember=True, where `patience` is set and half of the rows it holds out are "
+                f"{FEWEST_ROWS} or more: give it {self._enough_rows()} rows, or raise "
+                "validation_fraction."
+            )
+        return np.concatenate([part.familiarity.numpy() for part in parts])
 
     def save(
         self,
@@ -215,6 +246,15 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
         self._learner = Learner(self.model_, rate, batch_size)
+
+    def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
+        """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
+        if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_ROWS:
+            return held_out, None
+        return split(held_out, 0.5, self._seed)
+
+    def _enough_rows(self) -> int:
+        return math.ceil(2 * FEWEST_ROWS / self.validation_fraction)
 
     def _callbacks(self) -> list[Callback]:
         return [ProgressBar()] if self.verbose else []
