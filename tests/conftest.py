@@ -1,13 +1,23 @@
-"""Records and run folders without a run."""
+"""Records and run folders without a run, and one browser for all pages."""
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import append_line
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+)  # fmt: skip
 
 
 def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
@@ -44,3 +54,26 @@ def finish_run() -> Callable[..., None]:
             run.finish()
 
     return finish
+
+
+def missing(reason: str) -> None:
+    """Skip, unless whoever runs the tests insists on a browser."""
+    if os.environ.get("TOTALCAL_REQUIRE_BROWSER"):
+        pytest.fail(f"TOTALCAL_REQUIRE_BROWSER is set, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """One for all tests of a process: Playwright cannot be started twice."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        missing("there is no chromium on the path: apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed: pip install playwright")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()

@@ -74,3 +74,9 @@ def test_using_a_model_imports_torch_and_nothing_else_heavy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_every_public_name_of_a_room_resolves() -> None:
+    for room in (totalcal.data, totalcal.scores, totalcal.baselines, totalcal.records, totalcal.models):
+        for name in room.__all__:
+            assert getattr(room, name) is not None, f"{room.__name__}.{name}"

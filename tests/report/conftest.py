@@ -1,8 +1,6 @@
 """Run folders made by hand: what the grid leaves behind, with numbers that no training made."""
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -20,11 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CLASSES = ("zero", "one", "two", "three")
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-)  # fmt: skip
 
 
 def kept(seed: int, memory: bool = False, ood: tuple[str, ...] = ("letters", "noise")) -> dict[str, Any]:
@@ -139,28 +132,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(runs: Path) -> Path:
     """The page about `runs`."""
     return write_report(runs, runs.parent / "report.html")
-
-
-def missing(reason: str) -> None:
-    """Skip, unless whoever runs the tests insists on a browser."""
-    if os.environ.get("TOTALCAL_REQUIRE_BROWSER"):
-        pytest.fail(f"TOTALCAL_REQUIRE_BROWSER is set, but {reason}")
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator["Browser"]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        missing("there is no chromium on the path: apt-get install chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed: pip install playwright")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ _HOMES = {
     "TASKS": "tasks",
     "ArrayData": "batches",
     "Arrays": "description",
-    "GaussianTask": "gaussians",
+    "GaussianTask": "synthetic",
     "Scaling": "batches",
     "Task": "domain",
     "TaskData": "domain",
