@@ -310,7 +310,8 @@ class Predictive:
     `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
     `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are other
     scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
-    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated.
+    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of `members` of an ensemble stand
+    one member after the other.
     """
 
     belief: Belief
@@ -318,6 +319,7 @@ class Predictive:
     domain: Familiarity | None = None
     scores: Mapping[str, Tensor] = field(default_factory=dict)
     paired: bool = False
+    members: int = 1
 
     @property
     def draws(self) -> int:
@@ -381,7 +383,8 @@ class Predictive:
 
     def decompose(self) -> Decomposition:
         """The variance of the label in three terms, batch × classes each; each is estimated without bias."""
-        return decompose(self.belief.mean, self.belief.variance, self.paired, self.sampling == BY_MOMENTS)
+        complete = self.sampling == BY_MOMENTS
+        return decompose(self.belief.mean, self.belief.variance, self.paired, complete, self.members)
 
     @classmethod
     def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":
@@ -393,7 +396,8 @@ class Predictive:
         shared = [name for name in parts[0].scores if all(name in part.scores for part in parts)]
         scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
         paired = any(part.paired for part in parts)  # right for independent draws too
-        return cls(belief, ways.pop() if len(ways) == 1 else None, domain, scores, paired)
+        sampling = ways.pop() if len(ways) == 1 else None
+        return cls(belief, sampling, domain, scores, paired, parts[0].members)
 
 
 @runtime_checkable

@@ -71,3 +71,13 @@ def test_entropy_is_that_of_torch_distributions() -> None:
     probabilities = torch.rand(5, 4).softmax(-1)
     expected = torch.distributions.Categorical(probabilities).entropy()
     torch.testing.assert_close(categorical_entropy(probabilities).float(), expected)
+
+
+@pytest.mark.parametrize(("members", "draws"), [(2, 2), (5, 10), (5, 1)])
+def test_draws_of_an_ensembles_members_are_compared_without_bias(members: int, draws: int) -> None:
+    """θ = (member, draw): the spread of members and that of their own draws, 4 + 1, however few there are."""
+    generator = torch.Generator().manual_seed(0)
+    own = 2 * torch.randn(20_000, members, 1, generator=generator)
+    drawn = own + torch.randn(20_000, members, draws, generator=generator)
+    found = variance_over_draws(drawn.flatten(1).T, members=members)
+    assert float(found.mean()) == pytest.approx(5, rel=0.05)

@@ -36,7 +36,7 @@ def _joined(predictions: Sequence[Predictive]) -> Predictive:
     """All draws of all members; how they were made is known where it is the same for all."""
     ways = {prediction.sampling for prediction in predictions}
     stacked = _stacked([prediction.belief for prediction in predictions])
-    return Predictive(stacked, ways.pop() if len(ways) == 1 else None)
+    return Predictive(stacked, ways.pop() if len(ways) == 1 else None, members=len(predictions))
 
 
 def _stacked(beliefs: Sequence[Belief]) -> Belief:

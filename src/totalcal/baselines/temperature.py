@@ -1,6 +1,6 @@
 """Temperature scaling (Guo et al., 2017): one number, fitted on held-out data, softens or sharpens."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ class TemperatureScaled:
 
     def _softened(self, prediction: Predictive) -> Predictive:
         scaled = _scaled(prediction.belief.log_mean, self.temperature)
-        return Predictive(scaled.belief, prediction.sampling, prediction.domain, paired=prediction.paired)
+        return replace(prediction, belief=scaled.belief)
 
     def __str__(self) -> str:
         if self.changes_nothing:

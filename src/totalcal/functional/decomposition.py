@@ -25,33 +25,40 @@ class Decomposition(NamedTuple):
 
 
 def decompose(
-    means: Tensor, variances: Tensor, paired: bool = False, complete: bool = False
+    means: Tensor, variances: Tensor, paired: bool = False, complete: bool = False, members: int = 1
 ) -> Decomposition:
     """The law of total variance, section 4.
 
     reducible = Var_s(m_s), irreducible = E_s[u_s], data = E_s[m_s − m_s² − u_s]
 
     `complete` draws are no sample but the whole distribution, as the points of `functional.points`: then
-    Var_s is the mean square, and the three terms add up to p̂ (1 − p̂).
+    Var_s is the mean square, and the three terms add up to p̂ (1 − p̂). Draws of several `members` of an
+    ensemble stand one member after the other.
     """
+    is_whole = complete and members == 1
     return Decomposition(
-        reducible=means.var(0, correction=0) if complete else variance_over_draws(means, paired),
+        reducible=means.var(0, correction=0) if is_whole else variance_over_draws(means, paired, members),
         irreducible=variances.mean(0),
         data=(means * (1 - means) - variances).mean(0).clamp_min(0),  # rounding may leave −10⁻¹⁷
     )
 
 
-def variance_over_draws(means: Tensor, paired: bool = False) -> Tensor:
+def variance_over_draws(means: Tensor, paired: bool = False, members: int = 1) -> Tensor:
     """Var_s(m_s) without bias: the mean of ½ (m_s − m_t)² over all s, t that are independent draws.
 
     With `paired`, draws s and s + ⌈S / 2⌉ may depend on each other (± ε) and do not count as a pair; all
-    others do. That is right for independent draws too. One draw tells nothing of a variance: it gives 0.
+    others do. That is right for independent draws too. Draws of one of several `members` share its weights,
+    so that only draws of different members count. One draw tells nothing of a variance: it gives 0.
 
     >>> variance_over_draws(torch.tensor([0.0, 1.0, 2.0, 3.0]))
     tensor(1.6667)
     >>> variance_over_draws(torch.tensor([1.0, 2.0, -1.0, -2.0]), paired=True)
     tensor(2.5000)
+    >>> variance_over_draws(torch.tensor([0.0, 0.0, 2.0, 2.0]), members=2)
+    tensor(2.)
     """
+    if members > 1:
+        return _variance_over_members(means.unflatten(0, (members, -1)))
     draws = len(means)
     pairs = draws // 2 if paired else 0
     counted = draws * (draws - 1) - 2 * pairs  # ordered, s ≠ t
@@ -62,6 +69,16 @@ def variance_over_draws(means: Tensor, paired: bool = False) -> Tensor:
         return spread / (draws - 1)
     within = (means[:pairs] - means[draws - pairs :]).square().sum(0)
     return (draws * spread - within).clamp_min(0) / counted
+
+
+def _variance_over_members(means: Tensor) -> Tensor:
+    """The mean of ½ (m_s − m_t)² over all s, t of different members; members × draws × …"""
+    members, draws = means.shape[:2]
+    count = members * draws
+    spread = (means - means.mean((0, 1))).square().sum((0, 1))
+    within = (means - means.mean(1, keepdim=True)).square().sum((0, 1))
+    counted = count * (count - 1) - count * (draws - 1)  # ordered, of different members
+    return (count * spread - draws * within).clamp_min(0) / counted
 
 
 def categorical_entropy(probabilities: Tensor) -> Tensor:
