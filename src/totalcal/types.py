@@ -310,8 +310,8 @@ class Predictive:
     `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
     `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are other
     scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
-    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of `members` of an ensemble stand
-    one member after the other.
+    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of an ensemble's `members`
+    stand one member after the other.
     """
 
     belief: Belief
