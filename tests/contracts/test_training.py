@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Batch, TuringProcess, fit, train
+from totalcal.training.checkpoint import described
 from totalcal.types import LossTerms
 
 
@@ -115,3 +116,8 @@ def test_runs_of_one_seed_are_alike_with_workers_that_load_the_data(
 
     first, second = fitted(), fitted()
     assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_a_checkpoint_describes_a_model_alike_in_every_process(model: TuringProcess) -> None:
+    """An address in memory would make every process but the first refuse to go on."""
+    assert " at 0x" not in str(described(model))

@@ -278,7 +278,8 @@ def _settings(module: nn.Module) -> str:
 
 
 def _is_setting(name: str) -> bool:
-    return not name.startswith("_") and name not in {"training", "noise"}
+    """Not how a module was made (`origin`): what came of it is described setting by setting."""
+    return not name.startswith("_") and name not in {"training", "origin"}
 
 
 def _plain(value: Any) -> str:
