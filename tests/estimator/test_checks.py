@@ -6,20 +6,10 @@ from totalcal.estimator import ESTIMATORS, EXPECTED_FAILED_CHECKS
 
 QUICK = {"max_epochs": 12, "learning_rate": 1e-2, "hidden": (16,), "draws": 3, "random_state": 0}
 
-WITHOUT_CONTEXT = {
-    "check_class_weight_classifiers": "extreme class weights are not followed without a context: unexplained"
-}
-
-
-def expected(estimator):
-    return EXPECTED_FAILED_CHECKS | (
-        WITHOUT_CONTEXT if isinstance(estimator, ESTIMATORS["neural_process"]) else {}
-    )
-
 
 @parametrize_with_checks(
     [make(**QUICK) for make in ESTIMATORS.values()],
-    expected_failed_checks=expected,
+    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
 )
 def test_every_estimator_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
