@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format bench soak clean
+.PHONY: demo test lint format docs gallery bench soak licences audit clean
 
 demo: .venv/demo.done
 	$(BIN)/totalcal demo
@@ -21,14 +21,28 @@ format: .venv/test.done
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: .venv/test.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "now: $(BIN)/python -m http.server --directory site"
+
+gallery: .venv/test.done
+	cd docs/gallery && for script in *.py; do MPLBACKEND=agg ../../$(BIN)/python $$script || exit 1; done
+
 bench: .venv/test.done
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 soak: .venv/test.done
-	$(BIN)/python tests/faults/mutations.py --mutations 100000
+	$(BIN)/python tests/faults/soak.py --mutations 100000 --cases 1000
+
+licences: .venv/test.done
+	$(BIN)/python deploy/licences.py
+
+audit: .venv/test.done
+	$(BIN)/pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement deploy/pinned.txt --no-deps --disable-pip
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .hypothesis
 
 .venv/made:
 	$(PYTHON) -m venv .venv

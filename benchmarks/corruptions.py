@@ -23,7 +23,7 @@ from skimage import data
 from skimage.util import view_as_windows
 
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
-from totalcal.corruptions.blocks import BLOCK
+from totalcal.corruptions.kernels import BLOCK
 from totalcal.corruptions.weather import drawn
 
 TARGETS = dict.fromkeys(CORRUPTIONS, 8.0) | dict.fromkeys(
@@ -144,7 +144,7 @@ def whole_job(types: list[str], side: int) -> float:
 
 
 def compare(images: NDArray[np.uint8], files: list[Path], options: argparse.Namespace) -> None:
-    """A line a type and one for all of them, with a verdict on us and one on the reference."""
+    """One line per type and one for all of them, with a verdict on us and one on the reference."""
     print("| images a CPU-second | one by one | batched | ratio | aim | | of original | | imagecorruptions |")
     print("|---|---|---|---|---|---|---|---|---|")
     total, known, at_known = np.zeros(3), 0.0, 0.0

@@ -74,9 +74,9 @@ def ece(probabilities: np.ndarray, labels: Tensor, bins: int = 15) -> float:
     return float(np.abs(gaps).sum() / len(labels))
 
 
-def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
-    truth = np.repeat([0, 1], [len(inside), len(outside)])
-    return float(roc_auc_score(truth, np.concatenate([inside, outside])))
+def auroc(in_distribution: np.ndarray, ood: np.ndarray) -> float:
+    truth = np.repeat([0, 1], [len(in_distribution), len(ood)])
+    return float(roc_auc_score(truth, np.concatenate([in_distribution, ood])))
 
 
 def rank(found: np.ndarray, truth: np.ndarray) -> str:

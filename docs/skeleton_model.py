@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import EmbeddingEvidence
-from totalcal.parts.heads import EvidentialHead
+from totalcal.parts.heads import EmbeddingEvidence, EvidentialHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, mean_field
 from totalcal.process import TuringProcess

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 from totalcal.errors import InputError
-from totalcal.monitoring import Bettor, Detector, Monitor
+from totalcal.monitoring import Bettor, Detector, Monitor, label_scores
 
 
 def stream(rows: int, seed: int) -> np.ndarray:
@@ -23,7 +23,8 @@ def test_every_bet_is_fair():
     start = Bettor.start()
 
     def gain(rank: float, which: int) -> float:
-        return float(np.exp(start.bet(rank, 10**9).log_capital[which] - start.log_capital[which]))
+        after, _ = start.bet([rank], 10**9)
+        return float(np.exp(after.log_capital[which] - start.log_capital[which]))
 
     for which in range(len(start.log_capital)):
         assert quad(gain, 0, 1, args=(which,), limit=200)[0] == pytest.approx(1, abs=1e-4)
@@ -34,7 +35,7 @@ def test_ranks_are_those_of_brute_force_up_to_binning():
     held_out, new = stream(50, 0), stream(40, 1)
     detector = Detector.start(held_out, level=100, seed=3)
     ranks = []
-    detector._bet_on = ranks.append  # type: ignore[method-assign]
+    detector._bet_on = ranks.extend  # type: ignore[method-assign]
     detector.update(new)
     for i, rank in enumerate(ranks):
         others = np.concatenate([held_out, new[:i]])
@@ -46,7 +47,7 @@ def test_ranks_are_those_of_brute_force_up_to_binning():
 def test_ranks_of_an_in_domain_stream_are_uniform(held_out):
     detector = Detector.start(stream(held_out, 5), level=1e9, seed=0)
     ranks = []
-    detector._bet_on = ranks.append  # type: ignore[method-assign]
+    detector._bet_on = ranks.extend  # type: ignore[method-assign]
     detector.update(stream(2000, 6))
     assert kstest(ranks, "uniform").pvalue > 1e-3
 
@@ -61,6 +62,77 @@ def test_an_in_domain_stream_raises_the_alarm_in_one_of_a_hundred_cases_at_most(
         monitor = Monitor.start({"unfamiliarity": scores[:held_out]}, false_alarms=0.05, seed=seed)
         alarms += not monitor.update({"unfamiliarity": scores[held_out:]}).in_order
     assert alarms <= 15  # 150 · 0.05 = 7.5; P(X > 15) < 0.5 %
+
+
+def row_by_row(held_out: np.ndarray, new: np.ndarray, uniforms: np.ndarray) -> list[float]:
+    """log of all the money after each row: one row at a time, and each strategy's capital as a logarithm."""
+    powers, seen = np.array([0.1, 0.3, 0.6]), list(held_out)
+    capital, totals = np.log([0.5, *[0.125] * 4]), []
+    for step, (score, uniform) in enumerate(zip(new, uniforms, strict=True)):
+        seen.append(score)
+        rank = (np.sum(seen > score) + uniform * np.sum(seen == score)) / len(seen)
+        mixed = np.logaddexp(
+            np.log1p(-1 / (step + 2)) + capital,
+            np.log(1 / (step + 2) / 5) + np.logaddexp.reduce(capital),
+        )
+        small, large = np.log(powers) + (powers - 1) * np.log(rank), np.log(0.6) - 0.4 * np.log1p(-rank)
+        capital = mixed + np.array([0, *small, large])
+        totals.append(float(np.logaddexp.reduce(capital)))
+    return totals
+
+
+def test_the_capital_is_that_of_a_plain_loop_over_rows():
+    held_out = np.round(3 * stream(200, 0))  # whole numbers: many ties, and a bin for each
+    new = np.round(3 * np.concatenate([stream(300, 1), 2 * stream(300, 2)]))
+    detector = Detector.start(held_out, level=1e3, seed=5)
+    detector.update(new)
+    uniforms = np.random.Generator(np.random.PCG64(5)).random(600)
+    totals = row_by_row(held_out, new, uniforms)
+    assert detector.bettor.total == pytest.approx(totals[-1], rel=1e-9)
+    assert detector.alarm_at == 1 + int(np.argmax(np.array(totals) >= np.log(1e3)))
+
+
+def labelled(rows: int, seed: int, overconfidence: float = 0.0) -> dict[str, np.ndarray]:
+    """The scores of a two-class model that is right as often as it says, or less often."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.uniform(0.6, 1, rows)
+    is_right = rng.random(rows) < confidence - overconfidence
+    return label_scores(np.where(is_right, confidence, 1 - confidence), confidence)
+
+
+def test_calibration_that_drifts_is_noticed_once_labels_come_and_told():
+    monitor = Monitor.start({"entropy": stream(500, 0), **labelled(500, 1)})
+    monitor.update({"entropy": stream(2000, 2)})
+    calm = monitor.update(labelled(1000, 3))
+    assert calm.in_order
+    assert (calm.rows, calm.labelled) == (2000, 1000)
+    shifted = monitor.update(labelled(1000, 4, overconfidence=0.2))
+    assert 1000 < shifted.alarms["overconfidence"] < 1500
+    assert shifted.means["overconfidence"][1] - 1 == pytest.approx(0.1, abs=0.03)
+    assert "confidence less accuracy +0.1" in str(shifted)
+
+
+def test_means_are_those_of_the_scores():
+    monitor = watching()
+    rows = stream(300, 9)
+    held_out, seen = monitor.update({"unfamiliarity": rows}).means["unfamiliarity"]
+    assert held_out == pytest.approx(stream(100, 1000).mean(), abs=1e-6)
+    assert seen == pytest.approx(rows.mean(), abs=1e-6)
+
+
+def test_a_state_of_before_means_were_kept_still_reads():
+    monitor = watching()
+    monitor.update({"unfamiliarity": stream(200, 1)})
+    content = monitor.as_json()
+    old = content["detectors"]["unfamiliarity"]
+    old["log_capital"] = monitor.detectors["unfamiliarity"].bettor.log_capital.tolist()
+    for name in ("sums", "log_total", "shares"):
+        del old[name]
+    again = Monitor.from_json(content)
+    assert again.status.capital == pytest.approx(monitor.status.capital)
+    assert again.status.means["unfamiliarity"] == pytest.approx(
+        monitor.status.means["unfamiliarity"], rel=0.02
+    )
 
 
 def test_rows_of_another_domain_are_noticed_within_ten():
@@ -95,6 +167,13 @@ def test_a_monitor_goes_on_from_its_file():
     assert monitor.as_json() == again.as_json()
     assert monitor.status.accepted == 0.5
     assert len(json.dumps(monitor.as_json())) < 20_000
+
+
+def test_a_damaged_state_is_refused():
+    state = json.loads(json.dumps(watching().as_json()))
+    state["detectors"]["unfamiliarity"]["ranks"] = [1, 2]
+    with pytest.raises(InputError, match="10 shares of ranks, but 2 came"):
+        Monitor.from_json(state)
 
 
 def test_monitors_of_two_servers_are_merged():

@@ -14,9 +14,8 @@ from totalcal.backbones import small_convnet
 from totalcal.cli import app
 from totalcal.data import from_image_folder
 from totalcal.errors import DataError, InputError, ShapeError, UnreadableFileError
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import load
-from totalcal.pictures import PictureSteps
+from totalcal.preprocessing import PictureSteps, Preprocessing
 from totalcal.reading import read_picture
 
 

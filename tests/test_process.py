@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from totalcal import Batch, TuringProcess, anp, bnn, etp
+from totalcal import Batch, TuringProcess, anp, bnn, etp, softmax
+from totalcal.errors import InputError
 from totalcal.parts.sampling import stochastic_layers
 
 
@@ -137,3 +138,36 @@ def test_a_given_context_travels_with_the_model() -> None:
     by_hand = model.predict(inputs, context=context, generator=torch.Generator().manual_seed(0))
     carried = model.given(context).predict(inputs, generator=torch.Generator().manual_seed(0))
     assert torch.equal(by_hand.probabilities, carried.probabilities)
+
+
+def test_a_write_that_is_not_finite_is_refused_whole() -> None:
+    torch.manual_seed(0)
+    model, inputs, labels = etp(nn.Linear(4, 3), num_classes=3), torch.randn(120, 4), torch.arange(120) % 3
+    inputs[110] = 3e38  # the blocks before it are sound
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(InputError, match="the memory stays as it was"):
+        model.memorise(inputs, labels)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.predict(inputs[:5]).probabilities.isfinite().all()
+
+
+def test_an_outlier_is_refused_in_words_and_the_rows_beside_it_are_predicted() -> None:
+    model, inputs = etp(nn.Linear(4, 3), num_classes=3), torch.randn(6, 4)
+    inputs[2] = 3e38
+    with pytest.raises(InputError, match="1 of 6 rows are not finite, the first is row 2"):
+        model.predict(inputs)
+    assert model.predict(inputs[:2]).probabilities.isfinite().all()
+
+
+def test_a_net_that_masks_a_class_is_no_overflow() -> None:
+    class Masked(nn.Linear):
+        def forward(self, rows: Tensor) -> Tensor:
+            return super().forward(rows).masked_fill(torch.tensor([False, True, False]), -torch.inf)
+
+    found = softmax(Masked(4, 3), num_classes=3).predict(torch.randn(5, 4)).probabilities
+    assert torch.equal(found[:, 1], torch.zeros(5, dtype=found.dtype))
+
+
+def test_whole_numbers_that_a_net_does_not_take_are_refused_in_words() -> None:
+    with pytest.raises(InputError, match=r"does not take torch.uint8 .*inputs.float\(\)"):
+        softmax(nn.Linear(4, 3), num_classes=3).predict(torch.zeros(5, 4, dtype=torch.uint8))

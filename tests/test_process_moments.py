@@ -8,8 +8,8 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from totalcal import BNNClassifier, Gate, load, save
-from totalcal.backbones import mlp
+from totalcal import BNNClassifier, Gate, load, remember, save
+from totalcal.backbones import mlp, small_convnet
 from totalcal.errors import GateError
 from totalcal.models import MODELS
 from totalcal.parts.weights import MeanFieldLinear
@@ -130,3 +130,18 @@ def test_a_prediction_by_moments_can_be_exported(name) -> None:
         program = torch.export.export(model, (inputs(),), dynamic_shapes=({0: rows},), strict=False)
         for found, expected in zip(program.module()(inputs(7)), model(inputs(7)), strict=True):
             assert_close(found, expected)
+
+
+@pytest.mark.parametrize("draws", ["moments", 10])
+def test_with_a_domain_memory_the_layers_before_the_first_that_draws_run_once(draws) -> None:
+    torch.manual_seed(0)
+    model = MODELS["etp"](small_convnet(3, widths=(4, 8, 16)), 3).eval()
+    rows, labels = torch.randn(60, 1, 8, 8), torch.arange(60) % 3
+    plain = model.predict(rows, draws=draws, generator=torch.Generator().manual_seed(1))
+    remember(model, (rows, labels), (rows, labels), progress=False)
+    calls = []
+    model.backbone[0].register_forward_hook(lambda *_: calls.append(1))
+    found = model.predict(rows, draws=draws, generator=torch.Generator().manual_seed(1))
+    assert len(calls) == 1
+    assert_close(found.belief.mean, plain.belief.mean, rtol=0, atol=1e-6)
+    assert_close(found.familiarity, model.predict(rows, draws=0).familiarity)

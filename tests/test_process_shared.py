@@ -71,3 +71,37 @@ def test_a_prediction_says_how_its_draws_were_made(name, data):
     assert model.predict(data.inputs, 0, context).sampling == DETERMINISTIC
     assert Predictive.joined([shared, shared]).sampling == shared.sampling
     assert Predictive.joined([alone, shared]).sampling == (None if is_random else DETERMINISTIC)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 5])
+@pytest.mark.parametrize("name", list(MODELS))
+def test_fixed_draws_are_those_of_the_seed(name, draws, data):
+    model, context = process(name), context_for(name, data)
+    fixed = model.fixed_draws(data.inputs[:3], draws, context, seed=7)
+    expected = model.predict_shared(data.inputs, draws, context, seed=7)
+    state = torch.get_rng_state()
+    for _ in range(2):  # what the latent draws is remembered from its first use
+        found = model.predict_fixed(data.inputs, fixed, context)
+        assert_allclose(found.belief.mean, expected.belief.mean, rtol=0, atol=1e-6)
+        assert (found.sampling, found.paired) == (expected.sampling, expected.paired)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+class Wayward(nn.Module):
+    """Cannot be vmapped, uses one layer twice and another never."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.idle = nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, rows):
+        hidden = self.first(self.first(rows).relu())
+        return self.again(hidden if hidden.sum().item() < 1e9 else -hidden)
+
+
+def test_fixed_draws_follow_a_net_of_any_shape(data):
+    torch.manual_seed(0)
+    model = MODELS["etp"](Wayward(), 3)
+    fixed = model.fixed_draws(data.inputs[:3], 5)
+    found, expected = model.predict_fixed(data.inputs, fixed), model.predict_shared(data.inputs, 5)
+    assert_allclose(found.belief.mean, expected.belief.mean, rtol=0, atol=1e-6)

@@ -55,18 +55,31 @@ def test_it_says_what_it_took(model: TuringProcess) -> None:
 
 
 def test_another_domain_is_noticed_where_entropy_is_blind(model: TuringProcess) -> None:
-    inside = model.predict(rows_of(2, 400)[0])
-    outside = model.predict(20 * rows_of(3, 400)[0] + 30)
+    in_distribution = model.predict(rows_of(2, 400)[0])
+    ood = model.predict(20 * rows_of(3, 400)[0] + 30)
     truth = np.repeat([0, 1], 400)
     auroc = {
-        name: roc_auc_score(truth, torch.cat([getattr(inside, name), getattr(outside, name)]))
+        name: roc_auc_score(truth, torch.cat([getattr(in_distribution, name), getattr(ood, name)]))
         for name in ("entropy", "unfamiliarity")
     }
     assert auroc["unfamiliarity"] > 0.999
     assert auroc["entropy"] < 0.5
-    assert (inside.familiarity <= 0.05).float().mean() < 0.08
-    assert inside.familiarity.min() >= 1 / 151
-    assert inside.familiarity.max() <= 1
+    assert (in_distribution.familiarity <= 0.05).float().mean() < 0.08
+    assert in_distribution.familiarity.min() >= 1 / 151
+    assert in_distribution.familiarity.max() <= 1
+
+
+def test_a_net_of_one_layer_notices_a_shift_that_no_class_minds() -> None:
+    """The fourth column is noise to every class: a distance relative to all rows would not see it move."""
+    torch.manual_seed(0)
+    model = softmax(mlp(COLUMNS, CLASSES, hidden=()), num_classes=CLASSES)
+    train(model, *rows_of(0, 300), epochs=20, learning_rate=0.01)
+    memory = remember(model, rows_of(0, 300), rows_of(1, 200), progress=False)
+    assert [str(tap) for tap in memory.taps] == [f"inputs (vector, {COLUMNS})"]
+    own, moved = rows_of(2, 300)[0], rows_of(3, 300)[0]
+    moved[:, -1] += 6
+    told = [model.predict(rows).unfamiliarity for rows in (own, moved)]
+    assert roc_auc_score([0] * 300 + [1] * 300, torch.cat(told)) > 0.99
 
 
 def test_a_memory_changes_no_prediction(model: TuringProcess) -> None:
@@ -255,14 +268,15 @@ def test_memorised_rows_of_a_new_domain_become_familiar() -> None:
 def test_fading_makes_the_unfamiliar_uncertain_and_leaves_the_familiar_alone() -> None:
     process = trained()
     memory = remember(process, rows_of(0, 300), rows_of(1, 300), fade=1e-3)
-    inside, outside = process.predict(rows_of(2, 200)[0]), process.predict(30 + 20 * rows_of(3, 200)[0])
-    assert isinstance(inside.belief, Faded)
+    in_distribution, ood = process.predict(rows_of(2, 200)[0]), process.predict(30 + 20 * rows_of(3, 200)[0])
+    assert isinstance(in_distribution.belief, Faded)
     memory.fade = 0.0
     plain = process.predict(rows_of(2, 200)[0])
-    assert (inside.probabilities - plain.probabilities).abs().mean() < 0.02
-    assert outside.entropy.mean() > plain.entropy.mean()
+    assert (in_distribution.probabilities - plain.probabilities).abs().mean() < 0.02
+    assert ood.entropy.mean() > plain.entropy.mean()
     assert (
-        outside.decompose().summed().irreducible.mean() > 10 * inside.decompose().summed().irreducible.mean()
+        ood.decompose().summed().irreducible.mean()
+        > 10 * in_distribution.decompose().summed().irreducible.mean()
     )
 
 
@@ -298,3 +312,17 @@ def test_training_goes_on_with_a_memory_in_place(model: TuringProcess) -> None:
     going_on = copy.deepcopy(model).train()
     train(going_on, *rows_of(0, 100), epochs=1, generator=torch.Generator().manual_seed(0))
     assert going_on.predict(rows_of(2, 5)[0]).familiarity.shape == (5,)
+
+
+def test_an_outlier_too_large_to_square_leaves_the_model_as_it_was():
+    torch.manual_seed(0)
+    model = softmax(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), num_classes=3)
+    rows, labels = torch.randn(80, 4), torch.arange(80) % 3
+    before = model.domain
+    with pytest.raises(InputError, match="too large to be remembered"):
+        remember(model, (torch.cat([rows, torch.full((1, 4), 1e30)]), torch.arange(81) % 3), (rows, labels))
+    assert model.domain is before
+    memory = remember(model, (rows, labels), (rows.flip(0), labels.flip(0)))
+    far = model.predict(torch.full((1, 4), 1e30))
+    assert far.unfamiliarity.isfinite().all()
+    assert float(far.familiarity) == 1 / (len(memory.calibration) + 1)

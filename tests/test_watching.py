@@ -11,7 +11,7 @@ import totalcal
 from totalcal.backbones import mlp
 from totalcal.cli.app import app
 from totalcal.errors import InputError
-from totalcal.monitoring import Monitor, watched_scores
+from totalcal.monitoring import Monitor, label_scores, watched_scores
 from totalcal.watching import watch_file
 
 
@@ -87,3 +87,27 @@ def test_the_watched_scores_are_those_of_the_prediction():
     expected = torch.nn.functional.nll_loss(prediction.probabilities.log(), labels, reduction="none")
     np.testing.assert_allclose(found["nll"], expected)
     np.testing.assert_allclose(found["entropy"], prediction.entropy)
+    confidence, best = prediction.probabilities.max(1)
+    expected = 1 + confidence - (best == labels).float()
+    np.testing.assert_allclose(found["overconfidence"], expected, rtol=1e-6)
+
+
+def test_labels_of_a_table_tell_how_overconfident_a_model_is(tmp_path, table):
+    rng = np.random.default_rng(0)
+    told = label_scores(np.where(rng.random(500) < 0.9, 0.9, 0.1), np.full(500, 0.9))
+    path = tmp_path / "m.totalcal"
+    held_out = {"entropy": rng.random(500), **told}
+    totalcal.save(totalcal.softmax(mlp(4, 3), num_classes=3), path, monitor=Monitor.start(held_out))
+    labels = ["0" if right else "1" for right in rng.random(400) < 0.6]
+    status = watch_file(table(rng.random(400), labels), path).status
+    assert "overconfidence" in status.alarms
+    assert status.means["overconfidence"][1] - 1 == pytest.approx(0.9 - labels.count("0") / 400, abs=1e-6)
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b'"'], ids=["no UTF-8", "an open quote"])
+def test_a_table_with_a_damaged_cell_is_told(model_file, table, damage):
+    path = table([0.1, 0.2, 0.3])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + damage + b"".join(lines[1:]))
+    with pytest.raises(InputError):
+        watch_file(path, model_file)

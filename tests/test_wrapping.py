@@ -32,7 +32,7 @@ def digits():
 
 
 @functools.cache
-def strangers():
+def ood_inputs():
     """The letters that had no say."""
     images, number = letters(size=8, count=2000, seed=1)
     return torch.from_numpy(images[number % 2 == 1] / 127.5 - 1).float().unsqueeze(1)
@@ -73,15 +73,15 @@ def wrapped(net, held_out, seed):
 def judged(predictor, rows):
     """Error, NLL, ECE and 1 − AUROC against letters: all the lower the better."""
     inputs, labels = digits()
-    known, foreign = (
+    known, ood = (
         predictor.predict(shown, generator=torch.Generator().manual_seed(0))
-        for shown in (inputs[rows], strangers())
+        for shown in (inputs[rows], ood_inputs())
     )
     return [
         scores.error(known.probabilities, labels[rows]),
         scores.nll(known.probabilities, labels[rows]),
         float(scores.ece(known.probabilities, labels[rows])),
-        1 - scores.auroc(known.entropy, foreign.entropy),
+        1 - scores.auroc(known.entropy, ood.entropy),
     ]
 
 

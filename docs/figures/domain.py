@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from totalcal.records.domain import CORRUPTION, NO_OOD
-from totalcal.records.gathering import domain_file
+from totalcal.records.progress import domain_file
 from totalcal.records.store import read
 
 SCORES = {

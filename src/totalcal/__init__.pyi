@@ -51,7 +51,8 @@ from .estimator import (
 from .estimator import (
     SoftmaxClassifier as SoftmaxClassifier,
 )
-from .files.preprocessing import Preprocessing as Preprocessing
+from .estimator.pipeline import Pipeline as Pipeline
+from .exporting.writing import export as export
 from .files.saved import SavedModel as SavedModel
 from .files.saved import load as load
 from .files.saved import save as save
@@ -64,12 +65,14 @@ from .models.etp import etp as etp
 from .models.neural_process import neural_process as neural_process
 from .models.softmax import softmax as softmax
 from .monitoring import Monitor as Monitor
+from .preprocessing import Preprocessing as Preprocessing
 from .process import TuringProcess as TuringProcess
 from .rejection import Gate as Gate
 from .rejection.predictions import PredictionSets as PredictionSets
 from .remembering import remember as remember
 from .scores import Verdict as Verdict
 from .scores import evaluate as evaluate
+from .thumbnails import Thumbnails as Thumbnails
 from .training.fit import fit as fit
 from .training.step import train as train
 from .types import (

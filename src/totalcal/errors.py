@@ -90,3 +90,7 @@ class CheckpointError(TotalcalError):
 
 class DamagedCheckpointError(CheckpointError):
     """A checkpoint file is not what was written."""
+
+
+class ExportError(TotalcalError):
+    """A model has no form as a program on its own; the message says why."""

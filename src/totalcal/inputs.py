@@ -6,12 +6,13 @@ output take the same way.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import InputError, LabelError, ShapeError
 
 Inputs: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
 
@@ -196,17 +197,36 @@ def can_be_joined(one: Inputs, other: Inputs) -> bool:
     return bool(_form(one) == _form(other))
 
 
+@contextmanager
+def types_in_words(inputs: Inputs) -> Iterator[None]:
+    """A net's complaint about whole numbers, as tokens are and pixels should no longer be, in our words."""
+    try:
+        yield
+    except RuntimeError as error:
+        whole = {part.dtype for part in tensors(inputs) if not part.is_floating_point()}
+        if not whole or not any(words in str(error) for words in _OF_TYPES):
+            raise
+        raise InputError(
+            f"the net does not take {' and '.join(sorted(map(str, whole)))} ({error}). "
+            "Give it floating numbers, scaled as in training: inputs.float()."
+        ) from error
+
+
+_OF_TYPES = ("same dtype", "scalar type", "Input type", "not implemented for '")
+
+
 def call(module: nn.Module, inputs: Inputs) -> Tensor:
     """The module's logits for inputs of any kind; an output with `logits` in it gives those.
 
     A mapping is handed over by name and a tuple by position, as PyTorch's own modules take them.
     """
-    if isinstance(inputs, Tensor):
-        output = module(inputs)
-    elif isinstance(inputs, Mapping):
-        output = module(**inputs)
-    else:
-        output = module(*inputs)
+    with types_in_words(inputs):
+        if isinstance(inputs, Tensor):
+            output = module(inputs)
+        elif isinstance(inputs, Mapping):
+            output = module(**inputs)
+        else:
+            output = module(*inputs)
     return logits(output)
 
 
@@ -292,3 +312,75 @@ def _checked(inputs: Any, labels: Any) -> Labelled:
     if known is not None and len(known) != count(rows):
         raise ShapeError(f"there are {count(rows)} inputs, but {len(known)} labels.")
     return Labelled(rows, known)
+
+
+def checked_inputs(value: Any) -> Inputs:
+    """What a user hands to a model as tensors: finite, and at least one row."""
+    inputs = as_inputs(value)
+    if count(inputs) == 0:
+        raise InputError("at least one input is needed, but none came. The first axis is the batch.")
+    bad = broken_rows(inputs)
+    if len(bad):
+        raise InputError(
+            f"inputs must be finite, but {len(bad)} of {count(inputs)} rows hold NaN or infinity, "
+            f"the first is row {int(bad[0])}. Drop or impute them."
+        )
+    return inputs
+
+
+def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
+    """A backbone gives a row of `num_classes` finite numbers for each input."""
+    if embedding.dim() != 2 or embedding.shape[0] != rows:
+        raise ShapeError(
+            f"the backbone gives a tensor of shape {tuple(embedding.shape)} for {rows} inputs, but "
+            f"({rows}, {num_classes}) is needed. Flatten its output."
+        )
+    if embedding.shape[1] != num_classes:
+        raise ShapeError(
+            f"the backbone gives {embedding.shape[1]} columns, but num_classes is {num_classes}.\n"
+            f"  A process decides with the backbone's output: end it with a layer of {num_classes} outputs."
+        )
+
+
+def check_labels(labels: Tensor, rows: int, num_classes: int) -> None:
+    """Labels are whole numbers from 0 to num_classes − 1, one per row."""
+    if labels.dtype != torch.int64:
+        raise LabelError(f"labels must be int64 class numbers, but are {labels.dtype}. Call labels.long().")
+    if labels.shape != (rows,):
+        raise ShapeError(f"{rows} rows need labels of shape ({rows},), but they have {tuple(labels.shape)}.")
+    if torch.compiler.is_compiling():
+        return  # an exported program has no place for errors that depend on values
+    if rows and (int(labels.min()) < 0 or int(labels.max()) >= num_classes):
+        raise LabelError(
+            f"labels must lie in 0 … {num_classes - 1}, but range from "
+            f"{int(labels.min())} to {int(labels.max())}. Number the classes from 0, or raise num_classes."
+        )
+
+
+def check_predicted(probabilities: Tensor, inputs: Inputs, model: nn.Module) -> None:
+    """Predictions, draws × rows × classes, are numbers: huge but finite inputs may overflow on the way.
+
+    One sum: probabilities are at most 1, and NaN survives it. A compiled program has no place for it.
+    """
+    if torch.compiler.is_compiling() or not bool(probabilities.sum().isnan()):
+        return
+    broken = not_finite(model)
+    if broken is not None:
+        raise InputError(
+            f"{broken} is not finite, so that nothing can be predicted. Load or train the model again."
+        )
+    bad = probabilities.isnan().flatten(2).any(2).any(0).nonzero().flatten()
+    largest = max(float(part[bad].abs().max()) for part in tensors(inputs))
+    precision = next((weight.dtype for weight in model.parameters()), torch.get_default_dtype())
+    raise InputError(
+        f"the predictions of {len(bad)} of {probabilities.shape[1]} rows are not finite, the first is row "
+        f"{int(bad[0])}. Numbers up to {largest:.3g} are too large for this model in "
+        f"{str(precision).removeprefix('torch.')}: scale the rows as in training, or drop them."
+    )
+
+
+def not_finite(model: nn.Module) -> str | None:
+    """The first parameter that is not finite, or buffer with a NaN: a mask may hold −∞ and be right."""
+    parameters = (name for name, weight in model.named_parameters() if not weight.isfinite().all())
+    buffers = (name for name, value in model.named_buffers() if value.isnan().any())
+    return next(parameters, None) or next(buffers, None)

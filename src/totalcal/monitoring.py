@@ -7,7 +7,8 @@ bettor who starts with 1 and bets against uniformity then has 100 or more, ever,
 1/100 (Ville): an alarm that may be looked at after every row. Nothing here needs torch.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -19,59 +20,80 @@ from totalcal.errors import InputError
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+NLL, OVERCONFIDENCE = "nll", "overconfidence"
+WITH_LABELS = frozenset({NLL, OVERCONFIDENCE})
+
 _EDGES = np.geomspace(1e-6, 1e4, 1023)
 """Scores are binned, so that the memory of a stream is a count per bin. Bins are the same for every model:
 made from the held-out rows they would set these apart from new ones."""
 
-_POWERS = np.array([0.1, 0.3, 0.6])
+_POWERS = (0.1, 0.3, 0.6)
 _TENTHS = 10
+_BLOCK = 256
+_MILLION = 10**6
 
 
 class Bettor(NamedTuple):
-    """log capital of each strategy: idle, three that bet on small ranks p by κ p^(κ − 1), one on large ranks.
+    """All the money, as a logarithm, and how it is shared among strategies.
 
-    Money moves between strategies at the rate 1/(t + 2) in step t: t rows in order cost a factor of about t
-    and no more, so that a change is noticed whenever it comes.
+    One is idle, three bet on small ranks p by κ p^(κ − 1), one bets on large ranks. Money moves between
+    strategies at the rate 1/(t + 2) in step t: t rows in order cost a factor of about t and no more, so that
+    a change is noticed whenever it comes.
     """
 
-    log_capital: Floats
+    total: float
+    shares: tuple[float, ...]
 
     @classmethod
     def start(cls) -> Self:
-        shares = np.full(len(_POWERS) + 2, 0.5 / (len(_POWERS) + 1))
-        shares[0] = 0.5
-        return cls(np.log(shares))
+        return cls(0.0, (0.5, *[0.5 / (len(_POWERS) + 1)] * (len(_POWERS) + 1)))
 
     @property
-    def total(self) -> float:
-        """log of all the money."""
-        return float(np.logaddexp.reduce(self.log_capital))
+    def log_capital(self) -> Floats:
+        """Of each strategy."""
+        return self.total + np.log(self.shares)
 
-    def bet(self, rank: float, step: int) -> "Bettor":
-        """What the bets on one rank leave; E[gain] = 1 for each strategy while ranks are uniform.
+    def bet(self, ranks: Sequence[float], step: int) -> tuple["Bettor", list[float]]:
+        """What the bets on one rank after the other leave, and log of all the money after each.
 
-        κ p^(κ − 1) integrates to 1 over (0, 1).
+        κ p^(κ − 1) integrates to 1 over (0, 1): E[gain] = 1 for each strategy while ranks are uniform. Plain
+        floats: a step needs the one before it, and an array of five is slower than five numbers.
         """
-        moving = 1 / (step + 2)
-        mixed = np.logaddexp(
-            np.log1p(-moving) + self.log_capital, np.log(moving / len(self.log_capital)) + self.total
-        )
-        powers = np.log(_POWERS) + (_POWERS - 1) * np.log(rank)
-        mirrored = np.log(_POWERS[-1]) + (_POWERS[-1] - 1) * np.log1p(-rank)
-        return Bettor(mixed + np.concatenate([[0.0], powers, [mirrored]]))
+        total, shares, totals = self.total, self.shares, []
+        slow, middle, quick = _POWERS
+        for rank in ranks:
+            moving = 1 / (step + 2)
+            kept, even = 1 - moving, moving / len(shares)
+            idle, first, second, third, mirrored = shares
+            left = (
+                kept * idle + even,
+                (kept * first + even) * slow * rank ** (slow - 1),
+                (kept * second + even) * middle * rank ** (middle - 1),
+                (kept * third + even) * quick * rank ** (quick - 1),
+                (kept * mirrored + even) * quick * (1 - rank) ** (quick - 1),
+            )
+            factor = left[0] + left[1] + left[2] + left[3] + left[4]
+            shares = tuple([each / factor for each in left])
+            total += math.log(factor)
+            totals.append(total)
+            step += 1
+        return Bettor(total, shares), totals
 
 
 @dataclass
 class Detector:
     """One score of a stream: how many rows fell into each bin, what the bets have won, when the alarm came.
 
-    `step` counts the rows of the stream; `alarm_at` is the row that took the capital over the level.
+    `step` counts the rows of the stream; `alarm_at` is the row that took the capital over the level. `sums`
+    are those of the scores in millionths, of the held-out rows and of the stream: whole numbers, which add up
+    alike in any order.
     """
 
     held_out: Counts
     seen: Counts
     level: float
     seed: int
+    sums: tuple[int, int]
     bettor: Bettor = field(default_factory=Bettor.start)
     step: int = 0
     alarm_at: int | None = None
@@ -80,25 +102,44 @@ class Detector:
     @classmethod
     def start(cls, held_out: Floats, level: float, seed: int = 0) -> Self:
         counts = np.bincount(_bins(held_out), minlength=len(_EDGES) + 1)
-        return cls(counts, np.zeros_like(counts), level, seed)
+        return cls(counts, np.zeros_like(counts), level, seed, (_millionths(held_out), 0))
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Of the held-out rows, and of the stream; NaN before its first row."""
+        before, now = self.sums
+        stream = now / _MILLION / self.step if self.step else math.nan
+        return before / _MILLION / int(self.held_out.sum()), stream
 
     def update(self, scores: Floats) -> None:
         """Row by row: rank the score among all rows so far and itself, bet, remember it."""
-        counts = self.held_out + self.seen
         bits = np.random.PCG64(self.seed).advance(self.step)  # the same, however rows come in batches
         uniforms = np.random.Generator(bits).random(len(scores))
-        for position, uniform in zip(_bins(scores), uniforms, strict=True):
-            counts[position] += 1
-            rank = (counts[position + 1 :].sum() + uniform * counts[position]) / counts.sum()
-            self._bet_on(min(max(rank, 1e-300), 1 - 1e-16))
-        self.seen = counts - self.held_out
+        bins = _bins(scores)
+        for start in range(0, len(bins), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            self._bet_on(self._ranked(bins[block], uniforms[block]))
+            self.seen = self.seen + np.bincount(bins[block], minlength=len(self.seen))
+        self.sums = self.sums[0], self.sums[1] + _millionths(scores)
 
-    def _bet_on(self, rank: float) -> None:
-        self.bettor = self.bettor.bet(rank, self.step)
-        self.step += 1
-        self.ranks[min(int(rank * _TENTHS), _TENTHS - 1)] += 1
-        if self.alarm_at is None and self.bettor.total >= np.log(self.level):
-            self.alarm_at = self.step
+    def _ranked(self, bins: Counts, uniforms: Floats) -> Floats:
+        """The share of rows with a larger score, ties broken at random, among all up to each row."""
+        counts = self.held_out + self.seen
+        larger = np.append(counts[::-1].cumsum()[-2::-1], 0)
+        is_earlier = np.tri(len(bins), k=-1, dtype=bool)
+        above = larger[bins] + (is_earlier & (bins > bins[:, None])).sum(1)
+        alike = counts[bins] + (is_earlier & (bins == bins[:, None])).sum(1) + 1
+        ranks: Floats = (above + uniforms * alike) / (counts.sum() + np.arange(1, len(bins) + 1))
+        return ranks.clip(1e-300, 1 - 1e-16)
+
+    def _bet_on(self, ranks: Floats) -> None:
+        self.bettor, totals = self.bettor.bet(ranks.tolist(), self.step)
+        if self.alarm_at is None:
+            over = np.flatnonzero(np.array(totals) >= math.log(self.level))
+            self.alarm_at = self.step + int(over[0]) + 1 if len(over) else None
+        self.step += len(ranks)
+        tenths = np.minimum(ranks * _TENTHS, _TENTHS - 1).astype(np.int64)
+        self.ranks = self.ranks + np.bincount(tenths, minlength=_TENTHS)
 
     def merged(self, other: "Detector") -> "Detector":
         """Two streams as one: rows add up; capitals are averaged, since a mean of fair bets is a fair bet."""
@@ -110,7 +151,8 @@ class Detector:
             self.seen + other.seen,
             self.level,
             self.seed,
-            Bettor(capital),
+            (self.sums[0], self.sums[1] + other.sums[1]),
+            _bettor(capital),
             self.step + other.step,
             ranks=self.ranks + other.ranks,
         )
@@ -124,7 +166,9 @@ class Detector:
             "seen": _pairs(self.seen),
             "level": self.level,
             "seed": self.seed,
-            "log_capital": self.bettor.log_capital.tolist(),
+            "sums": list(self.sums),
+            "log_total": self.bettor.total,
+            "shares": list(self.bettor.shares),
             "step": self.step,
             "alarm_at": self.alarm_at,
             "ranks": self.ranks.tolist(),
@@ -132,27 +176,50 @@ class Detector:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
+        held_out, seen = _counts(content["held_out"]), _counts(content["seen"])
+        ranks = np.array(content["ranks"], dtype=np.int64)
+        if ranks.shape != (_TENTHS,):
+            raise InputError(f"a monitor has {_TENTHS} shares of ranks, but {ranks.size} came.")
+        if "log_capital" in content:  # as it was before the sums were kept
+            sums = _binned_sum(held_out), _binned_sum(seen)
+            bettor = _bettor(np.array(content["log_capital"]))
+        else:
+            sums = content["sums"][0], content["sums"][1]
+            bettor = Bettor(content["log_total"], tuple(content["shares"]))
         return cls(
-            _counts(content["held_out"]),
-            _counts(content["seen"]),
+            held_out,
+            seen,
             content["level"],
             content["seed"],
-            Bettor(np.array(content["log_capital"])),
+            sums,
+            bettor,
             content["step"],
             content["alarm_at"],
-            np.array(content["ranks"], dtype=np.int64),
+            ranks,
         )
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a monitor knows of a stream, for people and for metrics."""
+    """What a monitor knows of a stream, for people and for metrics.
+
+    Attributes:
+        rows: Of the stream.
+        accepted: The share of them that the gate accepted, where there is one.
+        alarms: By score, the row at which it was found to have shifted.
+        capital: By score, what the bets have made of 1.
+        rank_shares: By score, how many rows rank in each tenth of the held-out ones: even when all is well.
+        means: By score, that of the held-out rows and that of the stream.
+        labelled: How many labels have come.
+    """
 
     rows: int
     accepted: float | None
     alarms: Mapping[str, int]
     capital: Mapping[str, float]
     rank_shares: Mapping[str, Floats]
+    means: Mapping[str, tuple[float, float]]
+    labelled: int
 
     @property
     def in_order(self) -> bool:
@@ -164,6 +231,12 @@ class Status:
             said.append(f"{self.accepted:.1%} accepted")
         if self.in_order:
             said.append("no sign of a shift")
+        if self.labelled:
+            held_out, stream = (mean - 1 for mean in self.means[OVERCONFIDENCE])
+            said.append(
+                f"confidence less accuracy {stream:+.3f} over {self.labelled} labels, "
+                f"{held_out:+.3f} held out"
+            )
         said += [f"alarm: {name} shifted, noticed at row {row}" for name, row in self.alarms.items()]
         return "; ".join(said)
 
@@ -175,6 +248,18 @@ class Monitor:
     A stream whose rows are exchangeable with the held-out ones, of any length, raises any alarm with
     probability at most `false_alarms`: the level is shared among the scores. Monitors of several servers that
     started from the same held-out rows are merged by `merged`.
+
+    Attributes:
+        detectors: One per score.
+        false_alarms: The probability that an in-distribution stream ever raises an alarm.
+        rows: How many rows of the stream were seen.
+        decided: How many of them a gate decided about.
+        accepted: How many it accepted.
+
+    Example:
+        >>> monitor = Monitor.start({"entropy": np.linspace(0.01, 1, 200)})
+        >>> monitor.update({"entropy": [0.3, 0.7]}).in_order
+        True
     """
 
     detectors: dict[str, Detector]
@@ -190,9 +275,9 @@ class Monitor:
         """A monitor from scores of held-out rows.
 
         Args:
-            held_out: One array per score, larger is stranger, all non-negative: for instance
+            held_out: One array per score, larger is less familiar, all non-negative: for instance
                 `{"unfamiliarity": …, "entropy": …, "nll": …}`.
-            false_alarms: The probability that an in-domain stream ever raises an alarm.
+            false_alarms: The probability that an in-distribution stream ever raises an alarm.
             seed: Ties between rows are broken at random, from this seed.
 
         Returns:
@@ -238,7 +323,9 @@ class Monitor:
                 )
         for name, values in checked.items():
             self.detectors[name].update(values)
-        self.rows += max((len(values) for name, values in checked.items() if name != "nll"), default=0)
+        self.rows += max(
+            (len(values) for name, values in checked.items() if name not in WITH_LABELS), default=0
+        )
         if accepted is not None:
             flags = np.asarray(accepted, dtype=bool)
             self.decided += flags.size
@@ -267,6 +354,8 @@ class Monitor:
             {name: each.alarm_at for name, each in watched if each.alarm_at is not None},
             {name: float(np.exp(min(each.bettor.total, 700.0))) for name, each in watched},
             {name: each.ranks / max(each.step, 1) for name, each in watched},
+            {name: each.means for name, each in watched},
+            self.detectors[OVERCONFIDENCE].step if OVERCONFIDENCE in self.detectors else 0,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -289,7 +378,7 @@ class Monitor:
 
 def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict[str, Floats]:
     """What a monitor watches of a `Predictive`: entropy, unfamiliarity if the model remembers its domain,
-    and the loss where labels (class numbers) are known.
+    and, where labels (class numbers) are known, loss and overconfidence.
 
     Example:
         `totalcal.save(model, path, monitor=Monitor.start(watched_scores(held_out_prediction, labels)))`
@@ -300,12 +389,41 @@ def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict
         found["unfamiliarity"] = np.asarray(prediction.unfamiliarity, dtype=np.float64)
     if labels is not None:
         chosen = probabilities[np.arange(len(probabilities)), np.asarray(labels)]
-        found["nll"] = -np.log(np.clip(chosen, 1e-300, 1.0))
+        found |= label_scores(chosen, probabilities.max(1))
     return found
+
+
+def label_scores(chosen: Floats, confidence: Floats) -> dict[str, Floats]:
+    """What labels tell: the loss, and 1 + confidence − correct, whose mean is 1 while a model is calibrated.
+
+    Args:
+        chosen: The probability of the true class of each row.
+        confidence: The largest probability of each row.
+    """
+    return {
+        NLL: -np.log(np.clip(chosen, 1e-300, 1.0)),
+        OVERCONFIDENCE: 1 + np.minimum(confidence, 1.0) - (chosen >= confidence),
+    }
 
 
 def _bins(scores: Floats) -> Counts:
     return np.searchsorted(_EDGES, scores).astype(np.int64)
+
+
+def _millionths(scores: Floats) -> int:
+    """Σ in whole millionths; a score beyond the last bin counts as its edge."""
+    return int(np.rint(np.minimum(scores, _EDGES[-1]) * _MILLION).astype(np.int64).sum())
+
+
+def _binned_sum(counts: Counts) -> int:
+    """Σ in millionths where only the bins are known."""
+    middle = np.concatenate([[0], np.sqrt(_EDGES[1:] * _EDGES[:-1]), [_EDGES[-1]]])
+    return int(counts @ middle * _MILLION)
+
+
+def _bettor(log_capital: Floats) -> Bettor:
+    total = float(np.logaddexp.reduce(log_capital))
+    return Bettor(total, tuple(np.exp(log_capital - total).tolist()))
 
 
 def _pairs(counts: Counts) -> list[list[int]]:

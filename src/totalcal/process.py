@@ -2,13 +2,14 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from totalcal.checks import check_embedding, check_labels, checked_inputs
 from totalcal.errors import ContextError, InputError, ShapeError
+from totalcal.evaluating import evaluating
 from totalcal.functional.decomposition import categorical_entropy, log_joint
 from totalcal.inputs import (
     Inputs,
@@ -16,20 +17,26 @@ from totalcal.inputs import (
     blocks,
     call,
     can_be_joined,
+    check_embedding,
+    check_labels,
+    check_predicted,
+    checked_inputs,
     count,
     device,
     in_precision_of,
     in_types_of,
     joined,
     tensors,
+    types_in_words,
 )
 from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_keys
-from totalcal.parts.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.moments import UntaughtLayerError, points_and_mean, readout_points
-from totalcal.parts.repeating import repeated_and_mean
+from totalcal.parts.pooling import quick_pooling
+from totalcal.parts.repeating import fixed_draws, repeated_and_mean
 from totalcal.parts.sampling import (
+    FixedDraws,
     Noise,
     Pass,
     Sharing,
@@ -58,6 +65,8 @@ from totalcal.types import (
 
 CONTEXT_BLOCK = 50
 _FALLBACK_DRAWS = 10
+HeadLoss = Callable[[Head, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From a head, embeddings, readouts and labels to the expected NLL and the local KL, as `Head.loss`."""
 
 
 class MomentsWarning(UserWarning):
@@ -117,12 +126,33 @@ class TuringProcess(nn.Module):
         """M ← E_Z[r(Z, D_C)]: write a context to the memory as one sum; nothing for a model without.
 
         An empty context changes nothing. Without a generator the memory draws from its own, which all ranks
-        of a data-parallel run have in common.
+        of a data-parallel run have in common. A write that is not finite is refused.
         """
+        with self._written_whole():
+            movement = self._absorb(embedding, labels, generator)
+            if not bool(movement.distances.sum().isfinite()):
+                raise InputError(
+                    "this context would write numbers that are not finite: the memory stays as it was. Its "
+                    f"embedding reaches {float(embedding.abs().max()):.3g}: scale the rows as in training, "
+                    "or drop them."
+                )
+            return movement
+
+    def _absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None) -> Movement:
         check_labels(labels, len(embedding), self.num_classes)
         if len(embedding) == 0 and not _distributed():
             return Movement(embedding.new_zeros(0))
         return self.latent.absorb(embedding, labels, Noise(generator))
+
+    @contextmanager
+    def _written_whole(self) -> Iterator[None]:
+        """Writes within this context are kept if all of them succeed, and else none of them."""
+        before = {name: value.clone() for name, value in self.latent.state_dict().items()}
+        try:
+            yield
+        except BaseException:
+            self.latent.load_state_dict(before)
+            raise
 
     @torch.no_grad()
     def memorise(
@@ -134,15 +164,16 @@ class TuringProcess(nn.Module):
     ) -> Movement:
         """Absorb a context of any length, also after training: in blocks, as a long sum saturates cells.
 
-        Returns how far each cell travelled, block by block, in all.
+        Returns how far each cell travelled, block by block, in all. Where any block is refused, all are.
         """
         parts = (
             list(zip(blocks(as_inputs(inputs), block), labels.split(block), strict=True))
             if len(labels)
             else []
         )
-        moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in parts]
-        self.domain.absorb(Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts)
+        with self._written_whole():
+            moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in parts]
+            self.domain.absorb(Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts)
         return Movement(torch.stack(moves).sum(0) if moves else torch.zeros(0))
 
     def loss_terms(
@@ -165,20 +196,22 @@ class TuringProcess(nn.Module):
         generator: torch.Generator | None = None,
         write_generator: torch.Generator | None = None,
         write_first: bool = True,
+        head_loss: HeadLoss | None = None,
     ) -> tuple[LossTerms, Movement]:
         """`forward`, with how far the write moved the memory; the write may come after the loss terms.
 
-        It draws from `write_generator`, or from the memory's own generator without one.
+        It draws from `write_generator`, or from the memory's own generator without one. `head_loss` takes the
+        place of the head's own, where labels alone do not say what is to be learnt.
         Cheaper than the three calls it is made of: layers work out the KL of their weights with the pass.
         """
         embedding, kls = self._encode(inputs, generator, with_kls=True)
         _check_context_length(context, len(embedding))
         rows = embedding[:context].detach(), labels[:context]
         if write_first:
-            movement = self.absorb(*rows, write_generator)
-            return self._loss_terms(embedding, labels, context, generator, kls), movement
-        terms = self._loss_terms(embedding, labels, context, generator, kls)
-        return terms, self.absorb(*rows, write_generator)
+            movement = self._absorb(*rows, write_generator)
+            return self._loss_terms(embedding, labels, context, generator, kls, head_loss), movement
+        terms = self._loss_terms(embedding, labels, context, generator, kls, head_loss)
+        return terms, self._absorb(*rows, write_generator)
 
     @torch.no_grad()
     def predict(
@@ -193,6 +226,26 @@ class TuringProcess(nn.Module):
         What is deterministic runs once, however many draws there are. From three draws on they come in pairs
         of opposite noise. "moments" draws nothing (`predict_moments`); where a layer has no rule for it, a
         warning names the layer, and ten draws are made that all rows share.
+
+        Args:
+            inputs: What the net takes; the first axis is the batch.
+            draws: How many, 0, or "moments".
+            context: Labelled rows to predict from, for the models that take a context.
+            generator: Where the draws come from; torch's global generator without one.
+
+        Returns:
+            Beliefs, draws × batch × classes, with `probabilities`, `entropy` and `decompose()`.
+
+        Raises:
+            InputError: If inputs are not finite, or there are none.
+            ShapeError: If the net does not give one column per class.
+            ContextError: If the model needs a context and none came, or takes none and one came.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
+            >>> model.predict(torch.zeros(2, 4), draws=5).draws
+            5
         """
         if draws == "moments":
             return self._moments_or_draws(inputs, context)
@@ -206,13 +259,49 @@ class TuringProcess(nn.Module):
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
         Costs more: the layers whose weights have a distribution run with weights of their own for each draw.
+
+        Args:
+            inputs: As in `predict`.
+            draws: As in `predict`.
+            context: As in `predict`.
+            seed: What the draws are a function of.
+
+        Returns:
+            As `predict`; the same for equal rows, in any order and batch.
+
+        Raises:
+            InputError, ShapeError, ContextError: As in `predict`.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
+            >>> found = model.predict_shared(torch.zeros(2, 4)).probabilities
+            >>> torch.allclose(found[0], found[1])
+            True
         """
         if draws == "moments":
             return self._moments_or_draws(inputs, context)
         inputs = as_inputs(inputs)
-        generator = torch.Generator(device(inputs)).manual_seed(seed)
-        noise = _noise_for(draws, Sharing.SHARED, generator, paired=True)
+        noise = self._shared_noise(inputs, draws, seed)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
+
+    @torch.no_grad()
+    def fixed_draws(
+        self, inputs: Inputs, draws: int = 10, context: Batch | None = None, seed: int = 0
+    ) -> FixedDraws:
+        """The draws of `predict_shared`, for `predict_fixed`; any rows will do as inputs."""
+        rows = self._received(inputs)
+        if context is not None:
+            rows = _joined(self._received(context.inputs), rows)
+        noise = self._shared_noise(rows, draws, seed)
+        with evaluating(self):
+            return fixed_draws(self.backbone, rows, draws, noise, seed)
+
+    @torch.no_grad()
+    def predict_fixed(self, inputs: Inputs, draws: FixedDraws, context: Batch | None = None) -> Predictive:
+        """`predict_shared` without a random number: an exported program is made of this."""
+        noise = self._shared_noise(as_inputs(inputs), draws.count, draws.seed)._replace(fixed=draws.rewound())
+        return self._predicted(inputs, draws.count, context, noise, self._sampling(draws.count, draws.seed))
 
     def predict_moments(self, inputs: Inputs, context: Batch | None = None) -> Predictive:
         """One pass without draws: moments go through the backbone, and fixed points through latent and head.
@@ -267,6 +356,10 @@ class TuringProcess(nn.Module):
         assert observation is not None
         return observation
 
+    def _shared_noise(self, inputs: Inputs, draws: int, seed: int) -> Noise:
+        generator = torch.Generator(device(inputs)).manual_seed(seed)
+        return _noise_for(draws, Sharing.SHARED, generator, paired=True)
+
     def _moments_or_draws(self, inputs: Inputs, context: Batch | None) -> Predictive:
         try:
             return self.predict_moments(inputs, context)
@@ -298,16 +391,19 @@ class TuringProcess(nn.Module):
         if context is not None:
             rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
         collector = Collector(taps, rows, skipped=length)
-        with evaluating(self):
-            if noise is None:
-                embedding, mean = points_and_mean(self.backbone, rows, collector)
-            else:
-                embedding, mean = repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
+        with evaluating(self), types_in_words(rows):
+            with quick_pooling():
+                embedding, mean = (
+                    points_and_mean(self.backbone, rows, collector)
+                    if noise is None
+                    else repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
+                )
             check_embedding(embedding[0], count(rows), self.num_classes)
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels)
                 embedding = embedding[:, length:]
             belief = self._belief(embedding, context, max(draws, 1), noise)
+            check_predicted(belief.mean, as_inputs(inputs), self)
             if mean is None:
                 return belief, None
             at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
@@ -345,13 +441,15 @@ class TuringProcess(nn.Module):
         context: int,
         generator: torch.Generator | None,
         kls: WeightKLs | None,
+        head_loss: HeadLoss | None = None,
     ) -> LossTerms:
         check_embedding(embedding, len(embedding), self.num_classes)
         check_labels(labels, len(embedding), self.num_classes)
         _check_context_length(context, len(embedding))
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
-        expected_nll, local_kl = self.head.loss(targets, readout, target_labels)
+        rows = targets, readout, target_labels
+        expected_nll, local_kl = self.head.loss(*rows) if head_loss is None else head_loss(self.head, *rows)
         weight_kl = total_weight_kl(self.backbone, kls)
         return LossTerms(expected_nll, local_kl, latent_kl, weight_kl, self.kl_scales)
 

@@ -41,6 +41,7 @@ MOST_DIGITS: Final = 40  # of an integer: 64 bits take 20
 MOST_MEMBERS: Final = 10_000
 MOST_PIXELS: Final = 50_000_000
 PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _CHUNK: Final = 1 << 20
 _DEFLATE: Final = 1032  # no deflated byte becomes more than that
 _NUMBERS: Final = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"}
@@ -74,10 +75,10 @@ def unreadable(path: "StrPath", what: str, remedy: str = "Make or fetch it again
     except FileNotFoundError as error:
         raise UnreadableFileError(f"there is no file {path}.") from error
     except OSError as error:
-        reason = error.strerror or str(error) or type(error).__name__
+        reason = error.strerror or _ADDRESS.sub("", str(error)) or type(error).__name__
         raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(_ADDRESS.sub("", str(error)).split())[:200] or type(error).__name__
         raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
 
 
@@ -223,7 +224,7 @@ def map_npy(path: "StrPath") -> "NDArray[Any]":
     import numpy as np
 
     with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), Path(path).open("rb") as stream:
-        shape, fortran, dtype = _header(stream)
+        shape, fortran, dtype = npy_header(stream)
         _check_size(shape, dtype, Path(path).stat().st_size - stream.tell(), MOST_BYTES << 8)
         if 0 in shape:
             return np.empty(shape, dtype)
@@ -235,7 +236,7 @@ def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
     """What an .npy of `size` bytes holds; nothing is allocated until its header agrees with that size."""
     import numpy as np
 
-    shape, fortran, dtype = _header(stream)
+    shape, fortran, dtype = npy_header(stream)
     length = _check_size(shape, dtype, size - stream.tell(), most)
     data = bytearray(length)
     view, place = memoryview(data), 0
@@ -252,7 +253,8 @@ def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _header(stream: IO[bytes]) -> "tuple[tuple[int, ...], bool, np.dtype[Any]]":
+def npy_header(stream: IO[bytes]) -> "tuple[tuple[int, ...], bool, np.dtype[Any]]":
+    """Shape, order (True for Fortran's) and type of the `.npy` that a stream is at the beginning of."""
     from numpy.lib import format
 
     version = format.read_magic(stream)

@@ -1,8 +1,8 @@
 """The one list of models and baselines. Nothing is imported here, since readers of records know no torch.
 
-A model is the function of its name in the file of its name, as `etp` in `models/etp.py`; a baseline is the
-`BASELINE` of `baselines/<name>.py`. To add one takes that file and its name here: public names, estimators,
-the command line, tables and the report follow.
+A model is the function of its name in the file of its name, as `etp` in `models/etp.py`; a baseline is an
+entry of `BASELINES` in `baselines/baseline.py`. To add one takes that and its name here: public names,
+estimators, the command line, tables and the report follow.
 """
 
 from collections.abc import Mapping
@@ -57,12 +57,12 @@ def recorded(name: str) -> str:
 
 
 def current_setting(name: str) -> str:
-    """The name of a model's argument today.
+    """The name of a model's argument today, with its section if it has one.
 
-    >>> current_setting("weight_kl"), current_setting("num_cells")
-    ('weight_kl_scale', 'num_cells')
+    >>> current_setting("weight_kl"), current_setting("model.weight_kl"), current_setting("num_cells")
+    ('weight_kl_scale', 'model.weight_kl_scale', 'num_cells')
     """
-    return SETTING_ALIASES.get(name, name)
+    return _renamed(name, SETTING_ALIASES)
 
 
 def recorded_setting(name: str) -> str:
@@ -71,8 +71,12 @@ def recorded_setting(name: str) -> str:
     >>> recorded_setting("model.weight_kl_scale"), recorded_setting("width")
     ('model.weight_kl', 'width')
     """
-    section, dot, rest = name.rpartition(".")
-    return section + dot + _RECORDED_SETTINGS.get(rest, rest)
+    return _renamed(name, _RECORDED_SETTINGS)
+
+
+def _renamed(setting: str, names: Mapping[str, str]) -> str:
+    section, dot, rest = setting.rpartition(".")
+    return section + dot + names.get(rest, rest)
 
 
 def classifier_name(model: str) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from totalcal.checks import check_labels
 from totalcal.errors import InputError
-from totalcal.inputs import count, in_precision_of, labelled, moved, taken
+from totalcal.inputs import check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
 from totalcal.parts.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, gathered, row_keys
 from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise, Sharing
@@ -49,7 +48,7 @@ def remember(
         fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
             + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
         batch_size: How many rows pass at once.
-        progress: Whether to show a bar; on a terminal, unless told.
+        progress: Whether to show a bar; on a terminal, unless given.
 
     Returns:
         The memory, which is `model.domain` now; printing it says which layers it took.
@@ -58,13 +57,14 @@ def remember(
         InputError: If there are too few held-out rows, or no layer can be read.
         UnknownNameError: If there is no layer of a name.
 
-    >>> from totalcal import remember, softmax
-    >>> inputs, labels = torch.randn(200, 4), torch.randint(3, (200,))
-    >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
-    >>> memory = remember(model, (inputs[:100], labels[:100]), (inputs[100:], labels[100:]))
-    >>> far_away = 100 + torch.randn(5, 4)
-    >>> model.predict(far_away).familiarity
-    tensor([0.0196, 0.0196, 0.0196, 0.0196, 0.0196], dtype=torch.float64)
+    Example:
+        >>> from totalcal import remember, softmax
+        >>> inputs, labels = torch.randn(200, 4), torch.randint(3, (200,))
+        >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
+        >>> memory = remember(model, (inputs[:100], labels[:100]), (inputs[100:], labels[100:]))
+        >>> far_away = 100 + torch.randn(5, 4)
+        >>> model.predict(far_away).familiarity
+        tensor([0.0196, 0.0196, 0.0196, 0.0196, 0.0196], dtype=torch.float64)
     """
     source, calibration = as_source(train), as_source(held_out)
     if len(calibration) < FEWEST_HELD_OUT:
@@ -101,16 +101,17 @@ def last_layer(
         if last.kind != "vector":
             raise InputError(f"the last layer must give a vector per row, but {last} does not.")
         tap(model.backbone, [last])
-        parts = [(model.observe(x, [last]), y) for x, y in _batches(source, batch_size, model)]
+        parts = [(model.observe(x, [last]), y) for x, y in labelled_batches(source, batch_size, model)]
     features = torch.cat([seen.features[last.name].values for seen, _ in parts])
     return last, features, torch.cat([seen.logits for seen, _ in parts]), torch.cat([y for _, y in parts])
 
 
 def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str] | None) -> list[Tap]:
-    first, _ = next(_batches(source, batch_size, model))
+    first, _ = next(labelled_batches(source, batch_size, model))
     few = taken(first, slice(0, _FEW))
     at_means = Noise(sharing=Sharing.MEAN)
-    return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
+    with types_in_words(few):
+        return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
 
 
 def _device(model: TuringProcess) -> torch.device:
@@ -141,13 +142,13 @@ def _calibrate(memory: DomainMemory, batches: Iterator[Observed]) -> None:
 def _observed(
     model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: "_Bar"
 ) -> Iterator[Observed]:
-    for inputs, labels in _batches(source, batch_size, model):
+    for inputs, labels in labelled_batches(source, batch_size, model):
         if mine := len(labels):
             yield Observed(model.observe(inputs, memory.taps), labels, row_keys(inputs))
         bar.advance(mine)
 
 
-def _batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[tuple[Any, Tensor]]:
+def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[tuple[Any, Tensor]]:
     """The rows in their own order, on the model's device: those of this rank, in a data-parallel run."""
     where = _device(model)
     for batch in source.batches(batch_size):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from totalcal.errors import DomainError
+from totalcal.errors import DomainError, InputError
 from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
-from totalcal.functional.rounding import at_least_single
+from totalcal.functional.gaussian import at_least_single
 
 __all__ = [
     "BY_MOMENTS",
@@ -76,10 +76,10 @@ class Belief(Protocol):
         """α₀: how much evidence there is; ∞ for a point mass."""
 
     def expected_nll(self, labels: Tensor) -> Tensor:
-        """E[−log π_y], a number an input."""
+        """E[−log π_y], one number per input."""
 
     def expected_entropy(self) -> Tensor:
-        """E[H(y | π)], a number an input."""
+        """E[H(y | π)], one number per input."""
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -94,7 +94,9 @@ class PointMass:
 
     @cached_property
     def mean(self) -> Tensor:
-        return self.logits.double().softmax(-1)
+        logits = self.logits.double()  # by hand: over few classes `softmax` takes twice as long
+        unscaled = (logits - logits.amax(-1, keepdim=True)).exp()
+        return unscaled / unscaled.sum(-1, keepdim=True)
 
     @property
     def log_mean(self) -> Tensor:
@@ -308,10 +310,11 @@ class Predictive:
     """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
 
     `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
-    `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are other
-    scores of how strange each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
+    `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are others
+    of how unfamiliar each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
     `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of an ensemble's `members`
-    stand one member after the other.
+    stand one member after the other. `sets` is what held-out rows say about sets of classes, where the
+    prediction comes from a file that has them.
     """
 
     belief: Belief
@@ -320,6 +323,7 @@ class Predictive:
     scores: Mapping[str, Tensor] = field(default_factory=dict)
     paired: bool = False
     members: int = 1
+    sets: "SetRule | None" = None
 
     @property
     def draws(self) -> int:
@@ -352,7 +356,7 @@ class Predictive:
 
     @property
     def familiarity(self) -> Tensor:
-        """A conformal p-value in (0, 1] for each input: how many held-out rows are at least as strange.
+        """A conformal p-value in (0, 1] for each input: how many held-out rows are at most as familiar.
 
         Raises:
             DomainError: If the predictor has no domain memory.
@@ -382,9 +386,44 @@ class Predictive:
         return self.belief.concentration.mean(0)
 
     def decompose(self) -> Decomposition:
-        """The variance of the label in three terms, batch × classes each; each is estimated without bias."""
+        """The variance of the label in three terms: reducible, irreducible, data (sections 3 and 4).
+
+        Returns:
+            Three tensors, batch × classes; each is estimated without bias, and they add up to p (1 − p) plus
+            what sampling leaves open of p. `summed()` adds up the classes.
+
+        Example:
+            >>> sure = Predictive(PointMass(torch.tensor([[[0.0, 0.0]]])))
+            >>> sure.decompose().summed().data
+            tensor([0.5000], dtype=torch.float64)
+        """
+        return self._decomposition
+
+    @cached_property
+    def _decomposition(self) -> Decomposition:
         complete = self.sampling == BY_MOMENTS
         return decompose(self.belief.mean, self.belief.variance, self.paired, complete, self.members)
+
+    def set(self, coverage: float = 0.9) -> Tensor:
+        """Batch × classes: the classes that cannot be ruled out; the true one is among them so often.
+
+        Args:
+            coverage: At least how often, over rows exchangeable with the held-out ones, whatever the model.
+
+        Raises:
+            GateError: If this needs more held-out rows than there were.
+            InputError: If the prediction knows of no held-out rows.
+
+        Example:
+            `load("digits.totalcal").predict(rows).set(coverage=0.95)`
+        """
+        if self.sets is None:
+            raise InputError(
+                "this prediction knows of no held-out rows. Make sets = PredictionSets.fitted(prediction of "
+                "held-out rows, labels), and call sets(prediction); or save(…, sets=sets): what the loaded "
+                "model predicts knows them."
+            )
+        return torch.from_numpy(self.sets.at(coverage)(self))
 
     @classmethod
     def joined(cls, parts: Sequence["Predictive"]) -> "Predictive":
@@ -397,7 +436,15 @@ class Predictive:
         scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
         paired = any(part.paired for part in parts)  # right for independent draws too
         sampling = ways.pop() if len(ways) == 1 else None
-        return cls(belief, sampling, domain, scores, paired, parts[0].members)
+        return cls(belief, sampling, domain, scores, paired, parts[0].members, parts[0].sets)
+
+
+class SetRule(Protocol):
+    """Sets of classes at any coverage: `totalcal.PredictionSets`."""
+
+    def at(self, coverage: float) -> "Self": ...
+
+    def __call__(self, prediction: Predictive) -> Any: ...
 
 
 @runtime_checkable

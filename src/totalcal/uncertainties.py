@@ -5,15 +5,19 @@ Each is one number per input; higher is less certain.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.types import Predictive
 
-Uncertainty = Callable[[Predictive], Tensor]
+if TYPE_CHECKING:  # the names are needed where there is no torch
+    from torch import Tensor
+
+    from totalcal.types import Predictive
+
+Uncertainty: TypeAlias = "Callable[[Predictive], Tensor]"
 
 UNFAMILIARITY = "unfamiliarity"
 
@@ -32,11 +36,11 @@ UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
 """The paper's own is the entropy (appendix B.3). A point mass has concentration ∞, so it ties at −∞."""
 
 
-def uncertainties_of(prediction: Predictive) -> dict[str, Tensor]:
+def uncertainties_of(prediction: "Predictive") -> "dict[str, Tensor]":
     """All that a prediction has, by name: UNCERTAINTIES, `unfamiliarity` and the scores that came along.
 
     >>> import torch
-    >>> from totalcal.types import PointMass
+    >>> from totalcal.types import PointMass, Predictive
     >>> prediction = Predictive(PointMass(torch.zeros(1, 1, 2)), scores={"knn": torch.ones(1)})
     >>> list(uncertainties_of(prediction))[-1]
     'knn'
@@ -47,11 +51,11 @@ def uncertainties_of(prediction: Predictive) -> dict[str, Tensor]:
     return {**found, **prediction.scores}
 
 
-def uncertainty(prediction: Predictive, name: str) -> npt.NDArray[np.float64]:
+def uncertainty(prediction: "Predictive", name: str) -> npt.NDArray[np.float64]:
     """An uncertainty of every row, as a NumPy array: one of the `uncertainties_of` the prediction.
 
     >>> import torch
-    >>> from totalcal.types import PointMass
+    >>> from totalcal.types import PointMass, Predictive
     >>> uncertainty(Predictive(PointMass(torch.zeros(1, 1, 2))), "data")
     array([0.5])
     """
@@ -64,7 +68,16 @@ def uncertainty(prediction: Predictive, name: str) -> npt.NDArray[np.float64]:
     return values
 
 
-def _measured(prediction: Predictive, name: str) -> Tensor:
+def why_above(name: str, value: float, threshold: float) -> str:
+    """Why a row was rejected, in words.
+
+    >>> why_above("entropy", 0.7, 0.25)
+    'entropy 0.7 is above 0.25'
+    """
+    return f"{name} {value:.4g} is above {threshold:.4g}"
+
+
+def _measured(prediction: "Predictive", name: str) -> "Tensor":
     if name == UNFAMILIARITY:
         return prediction.unfamiliarity  # which says what to do where there is no memory
     if name in UNCERTAINTIES:

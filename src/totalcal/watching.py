@@ -1,7 +1,8 @@
 """A table of predictions past the monitor of a model file, in words and as a picture. Needs no torch."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.container import read_container
-from totalcal.monitoring import Monitor, Status
+from totalcal.monitoring import WITH_LABELS, Monitor, Status, label_scores
 
 LABEL = "label"
 _BLOCK = 100
@@ -68,7 +69,7 @@ def draw(watched: Watched, output: Path) -> None:
     left.axhline(watched.level, color="0.4", linestyle="--", label="alarm")
     left.set(xlabel="rows", ylabel="evidence of a shift, log10")
     right.axhline(0.1, color="0.4", linestyle="--")
-    right.set(xlabel="rank among held-out rows (0: strangest)", ylabel="share of rows", ylim=(0, None))
+    right.set(xlabel="rank among held-out rows (0: least familiar)", ylabel="share of rows", ylim=(0, None))
     left.legend(frameon=False)
     figure.suptitle(str(watched.status))
     figure.savefig(output, dpi=120)
@@ -79,25 +80,38 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
         raise InputError(f"there is no table {path}.")
     with path.open(newline="", encoding="utf-8-sig") as file:
         table = csv.DictReader(file)
-        columns = table.fieldnames or ()
+        with _as_table(path):
+            columns = table.fieldnames or ()
         known = [name for name in names if name in columns]
-        has_loss = "nll" in names and LABEL in columns
-        if not known and not has_loss:
+        by_label = WITH_LABELS & set(names) if LABEL in columns else frozenset()
+        if not known and not by_label:
             raise InputError(
                 f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
             )
-        while block := list(islice(table, _BLOCK)):
-            yield _scores(path, block, known, has_loss), _accepted(block)
+        with _as_table(path):
+            while block := list(islice(table, _BLOCK)):
+                yield _scores(path, block, known, by_label), _accepted(block)
+
+
+@contextmanager
+def _as_table(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is no table in UTF-8 ({error}): make it with totalcal predict.") from error
 
 
 def _scores(
-    path: Path, block: list[dict[str, str]], known: list[str], has_loss: bool
+    path: Path, block: list[dict[str, str]], known: list[str], by_label: Collection[str]
 ) -> dict[str, npt.NDArray[Any]]:
     try:
         found = {name: np.maximum([float(row[name]) for row in block], 0.0) for name in known}
-        if has_loss:
-            chosen = [float(row[f"p({row[LABEL]})"]) for row in block]
-            found["nll"] = -np.log(np.clip(chosen, 1e-300, 1.0))
+        if by_label:
+            chosen = np.array([float(row[f"p({row[LABEL]})"]) for row in block])
+            classes = [name for name in block[0] if name.startswith("p(")]
+            confidence = np.array([[float(row[name]) for name in classes] for row in block]).max(1)
+            told = label_scores(chosen, confidence)
+            found |= {name: told[name] for name in by_label}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} has a cell that is no number, or a label that is no class: {error}."

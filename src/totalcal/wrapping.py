@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from totalcal.errors import InputError
 from totalcal.models import model_named
 from totalcal.origin import origin_of, stamp
-from totalcal.parts.evidence import LinearEvidence
+from totalcal.parts.heads import LinearEvidence
 from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.scores.fit import nll
@@ -66,7 +66,7 @@ class CountingEvidence(nn.Module):
 
 
 def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: Any) -> TuringProcess:
-    """A model of the registry around a copy of a trained classifier that gives logits, one column a class.
+    """A model of the registry around a copy of a trained classifier that gives logits, one column per class.
 
     It starts with the net's answers, and its probabilities to within 5·10⁻⁴ (`CountingEvidence`).
     (`edl` has no evidence map: it starts with the net's ranking of the classes, and milder.)  What is new,
@@ -77,11 +77,25 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     An ETP keeps point weights here, unless `layers` says which get a distribution around the trained values:
     such a net is trained whole.
 
-    >>> net = nn.Linear(4, 3)
-    >>> rows = torch.randn(5, 4)
-    >>> found = wrap(net, num_classes=3).predict(rows).probabilities.float()
-    >>> torch.allclose(found, net(rows).softmax(1), atol=5e-4)
-    True
+    Args:
+        net: The trained classifier; it is copied.
+        model: A name of `totalcal.MODELS`.
+        num_classes: The columns of the net's output.
+        arguments: What goes to the model's factory.
+
+    Returns:
+        The model, in the mode of the net.
+
+    Raises:
+        UnknownNameError: If there is no such model.
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> net = nn.Linear(4, 3)
+        >>> rows = torch.randn(5, 4)
+        >>> found = wrap(net, num_classes=3).predict(rows).probabilities.float()
+        >>> torch.allclose(found, net(rows).softmax(1), atol=5e-4)
+        True
     """
     make = model_named(model)
     chosen = {**_DEFAULTS.get(model, {}), **_scaled_kl(make, num_classes), **arguments}
@@ -139,7 +153,7 @@ def fit_wrapped(
         batch_size: Rows per gradient step.
         learning_rate: Of Adam.
         seed: Everything random is a function of it.
-        progress: Whether to show a bar; on a terminal, unless told.
+        progress: Whether to show a bar; on a terminal, unless given.
 
     Returns:
         Both NLLs on the rows kept apart, and in words which of the two the model is.
@@ -147,11 +161,12 @@ def fit_wrapped(
     Raises:
         InputError: If the model has no evidence map of `wrap`, or there are fewer than ten rows.
 
-    >>> net, rows = nn.Linear(4, 3), torch.randn(50, 4)
-    >>> model = wrap(net, num_classes=3)
-    >>> taught = fit_wrapped(model, (rows, net(rows).argmax(1)), epochs=1, progress=False)
-    >>> taught.rows
-    10
+    Example:
+        >>> net, rows = nn.Linear(4, 3), torch.randn(50, 4)
+        >>> model = wrap(net, num_classes=3)
+        >>> taught = fit_wrapped(model, (rows, net(rows).argmax(1)), epochs=1, progress=False)
+        >>> taught.rows
+        10
     """
     evidence = getattr(model.head, "evidence_map", None)
     if not isinstance(evidence, CountingEvidence):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from totalcal import models
+from totalcal import models, registry
 from totalcal.backbones import mlp
 from totalcal.baselines import BASELINES, Ensemble, baseline_named
 from totalcal.errors import InputError, UnknownNameError
@@ -72,3 +72,7 @@ def test_every_baseline_is_built_from_a_way_to_train_nets(name):
 def test_an_unknown_baseline_is_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'ensemble'"):
         baseline_named("ensembel")
+
+
+def test_the_registry_names_every_baseline():
+    assert tuple(BASELINES) == registry.BASELINES

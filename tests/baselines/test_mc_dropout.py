@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -38,6 +40,13 @@ def test_only_dropout_is_switched_on_and_modes_come_back():
     MCDropout(net, "logits").predict(INPUTS)
     assert torch.equal(net[1].running_mean, before)
     assert not any(part.training for part in net.modules())
+
+
+def test_threads_do_not_switch_each_other_s_dropout_off():
+    baseline = MCDropout(mlp(3, 2, dropout=0.5).eval(), "logits")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: baseline.predict(INPUTS, draws=20), range(40)))
+    assert all(prediction.decompose().reducible.max() > 0 for prediction in found)
 
 
 def test_the_mean_over_many_passes_is_the_expectation():

@@ -118,7 +118,7 @@ def test_dead_features_and_classes_of_one_row_leave_scores_finite(name: str, tra
     assert found.isfinite().all()
 
 
-def test_far_rows_are_stranger_than_training_rows(train: TrainingRows) -> None:
+def test_far_rows_are_less_familiar_than_training_rows(train: TrainingRows) -> None:
     far = 30 * torch.randn(50, WIDTH, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     for name in ("mahalanobis", "ddu"):
         assert np.median(score(name, train, far)) > np.quantile(score(name, train, train.features), 0.9), name

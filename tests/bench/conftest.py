@@ -7,7 +7,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 STAND_INS = '''
-import os, signal, time
+import errno, os, signal, time
 from dataclasses import dataclass
 from pathlib import Path
 from totalcal.bench.jobs import attempt
@@ -15,7 +15,7 @@ from totalcal.records.folders import RunFolder
 
 @dataclass(frozen=True)
 class StandIn:
-    """Works for a moment, then ends well, raises, or kills its worker."""
+    """Works for a moment, then ends well, raises, finds no room, or kills its worker."""
     path: Path
     manner: str = "well"
 
@@ -30,6 +30,8 @@ class StandIn:
         time.sleep(0.1)
         if self.manner == "raises":
             raise ValueError("as it must")
+        if self.manner == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
         if self.manner == "kills" or (self.manner == "kills once" and folder.timing.starts == 1):
             os.kill(os.getpid(), signal.SIGKILL)
 '''

@@ -85,6 +85,22 @@ def test_what_is_judged_is_not_judged_again_and_a_newcomer_catches_up(runs):
     assert all(len(lines) == 2 for lines in _by_model(runs).values())
 
 
+@pytest.mark.parametrize("damage", ["changed", "lost"])
+def test_a_line_that_was_changed_or_lost_is_made_again(runs, root, damage):
+    (run,) = [run for run in runs if run.config["model"] == "softmax"]
+    corruption_jobs([run], TYPES, [1]).run("sequential")
+    before = run.corruptions_file.read_bytes()
+    if damage == "changed":
+        run.corruptions_file.write_bytes(before.replace(b'"error": 0.', b'"error": 1.', 1))
+        with pytest.raises(InputError, match="is not what its checksum says"):
+            read(run.corruptions_file)
+        run.plan({})  # as the grid does: the file is set aside
+    else:
+        run.corruptions_file.write_bytes(before.splitlines(keepends=True)[0])
+    corruption_jobs([run], TYPES, [1]).run("sequential")
+    assert run.corruptions_file.read_bytes() == before
+
+
 def test_company_changes_no_score(runs):
     corruption_jobs(runs, ["fog"], [3]).run("sequential")
     together = {run.name: read(run.corruptions_file) for run in runs}

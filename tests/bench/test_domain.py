@@ -66,8 +66,26 @@ def test_a_second_run_adds_nothing(runs):
     assert domain_records(root) == before
 
 
+def test_classes_left_out_of_training_are_a_near_ood_set(tmp_path):
+    grid = Grid("digits", "laptop", {"epochs": 1, "left_out": ["3", "7"]})
+    jobs = grid_jobs(grid.configurations(["softmax"], 1, 0), tmp_path, None)
+    jobs.run("sequential")
+    domain_jobs(jobs.folders(), corruptions=[]).run("sequential")
+    left_out = [line for line in domain_records(tmp_path) if line["ood"] == "left-out"]
+    assert [line["nearness"] for line in left_out] == ["near"]
+    assert left_out[0]["settings"]["left_out"] == ["3", "7"]
+
+
 def test_without_a_finished_run_there_is_nothing_to_remember(tmp_path):
     with pytest.raises(InputError, match="no run has finished"):
         domain_jobs([])
     with pytest.raises(InputError, match="--domain"):
         domain_records(tmp_path)
+
+
+def test_a_line_that_was_lost_is_made_again(runs):
+    run = runs[1].folders()[0]
+    before = run.domain_file.read_bytes()
+    run.domain_file.write_bytes(b"".join(before.splitlines(keepends=True)[:-1]))
+    domain_jobs([run], corruptions=["fog"]).run("sequential")
+    assert run.domain_file.read_bytes() == before

@@ -67,12 +67,27 @@ def test_a_cell_is_made_again_from_its_configuration():
         {"train_limit": 9},
         {"draws": 3},
         {"dropout": 0.5},
+        {"shifts": 2},
+        {"average": 0.99},
     ],
 )
 def test_every_setting_is_part_of_the_name(setting):
     config = _one(**setting)
     assert config.name != _one().name
     assert config.settings == setting
+
+
+def test_a_run_that_does_without_the_choices_of_today_keeps_its_name_of_version_0_1():
+    sections = _one().as_json["sections"]
+    assert "augmentation" not in sections
+    assert set(sections["optimisation"]) == {
+        "optimizer",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "clip",
+    }
 
 
 def test_a_setting_at_its_default_is_no_other_run():

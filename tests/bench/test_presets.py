@@ -7,7 +7,7 @@ from totalcal.backbones import BACKBONES
 from totalcal.bench.presets import NAMES, PRESETS, preset
 from totalcal.data import TASKS, TaskOptions
 from totalcal.errors import UnknownNameError
-from totalcal.training.options import Optimisation
+from totalcal.training.options import Augmentation, Optimisation
 
 EVERY = [(task, name) for task in PRESETS for name in NAMES]
 # appendix B.3: optimiser, learning rate, epochs
@@ -43,6 +43,7 @@ def test_every_value_says_where_it_comes_from(task, name):
     chosen = preset(task, name)
     values = {"backbone", "backbone_options", "epochs", "batch_size"}
     values |= {field.name for field in fields(Optimisation)} - {"clip"}
+    values |= {field.name for field in fields(Augmentation)}
     values |= {field.name for field in fields(TaskOptions)} - {"panel", "left_out"}
     assert set(chosen.provenance) == values
     assert set(chosen.provenance.values()) <= {"paper", "authors", "ours"}

@@ -1,9 +1,12 @@
 """Whatever happens to workers, every job ends done or given up, and nobody is blamed for another's death."""
 
+import errno
+import shutil
+from collections import namedtuple
+
 import pytest
 
-from totalcal.bench.engines import engine_named
-from totalcal.bench.jobs import run_rounds
+from totalcal.bench.jobs import StorageError, engine_named, run_rounds
 from totalcal.errors import UnknownNameError
 from totalcal.records.folders import State
 
@@ -87,3 +90,35 @@ def test_an_engine_that_cannot_begin_is_an_error(stand_in):
 def test_a_mistyped_engine_is_named(stand_in):
     with pytest.raises(UnknownNameError, match="Did you mean 'loky'"), engine_named("lokky", 2):
         pass
+
+
+@pytest.mark.parametrize("engine", ["sequential", "loky"])
+def test_a_disk_that_stays_full_ends_the_grid_at_once(stand_in, engine):
+    """Nothing is tried again, nobody is blamed: what is missing is room."""
+    jobs = [stand_in("a"), stand_in("b", "full"), stand_in("c")]
+    with pytest.raises(
+        StorageError, match=r"No space left .*: 1 of 3 are done.* give the same command again"
+    ):
+        _run(jobs, engine, workers=1)
+    assert [job.folder.state for job in jobs] == [State.DONE, State.STOPPED, State.WAITING]
+    assert jobs[1].folder.timing.starts == 1
+
+
+def test_a_failed_line_that_just_fits_does_not_hide_a_full_disk(stand_in, monkeypatch):
+    """A checkpoint does not fit, but the line that it failed would."""
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 10, 4096))
+    job = stand_in("a", "raises")
+    with pytest.raises(StorageError, match="No space left"):
+        _run([job], "sequential")
+    assert job.folder.failures == []
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.EACCES])
+def test_a_folder_that_takes_nothing_is_named(stand_in, monkeypatch, number):
+    def refused(*_, **__):
+        raise OSError(number, "it must not be")
+
+    monkeypatch.setattr("totalcal.records.folders.append_line", refused)
+    with pytest.raises(StorageError, match=r"it must not be .*runs/a.*: 0 of 1 are done"):
+        _run([stand_in("a")], "sequential")

@@ -1,9 +1,13 @@
 """Runs of every model and baseline, run for one epoch on a few digits."""
 
+import shutil
+
 import numpy as np
 import pytest
 
+from totalcal.bench.building import trained_process
 from totalcal.bench.grid import Grid, grid_jobs, models_named
+from totalcal.errors import CheckpointError
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import read
 
@@ -73,7 +77,7 @@ def test_artefacts_hold_what_a_report_draws(runs, model):
     assert file.stat().st_size <= 200_000
     with np.load(file) as kept:
         assert kept["reliability/counts"].sum() == 60
-        assert kept["entropy/in_domain"].sum() == 60
+        assert kept["entropy/in_distribution"].sum() == 60
         assert kept["entropy/ood/letters"].sum() == 50
         assert kept["roc/letters/true_positive"][-1] == 1
         assert kept["decomposition/ood/letters"].shape == (3,)
@@ -116,3 +120,35 @@ def test_a_run_stopped_while_judging_leaves_one_record(runs, tmp_path):
     jobs = grid_jobs([config], tmp_path)
     jobs.run("sequential")
     assert folder.records_file.read_bytes() == runs["softmax"].records_file.read_bytes()
+
+
+def test_a_damaged_net_is_never_built_from_and_is_trained_again_to_the_same_bits(runs, tmp_path):
+    shutil.copytree(runs["softmax"].path.parent, tmp_path / "runs")
+    configs = Grid("digits", "laptop", TINY).configurations(["softmax", "temperature"], 1)
+    plain, scaled = (RunFolder(tmp_path / "runs" / config.name) for config in configs)
+    net = plain.checkpoints / "last.pt"
+    content = bytearray(net.read_bytes())
+    content[-100] ^= 1
+    net.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"last\.pt is not what the run wrote"):
+        trained_process(plain)
+    scaled.done_file.unlink()
+    jobs = grid_jobs(configs, tmp_path / "runs")
+    assert not plain.is_done
+    jobs.run("sequential")
+    for again, before in ((plain, runs["softmax"]), (scaled, runs["temperature"])):
+        assert again.is_done
+        assert [(again.path / name).read_bytes() for name in RESULTS if (before.path / name).exists()] == [
+            (before.path / name).read_bytes() for name in RESULTS if (before.path / name).exists()
+        ]
+    assert plain.set_aside == ["checkpoints/last.pt.damaged"]
+    assert plain.damaged_nets == []
+
+
+def test_a_configuration_changed_in_a_stopped_run_is_not_vouched_for(runs, tmp_path):
+    (config,) = Grid("digits", "laptop", TINY).configurations(["softmax"], 1)
+    stopped = RunFolder(tmp_path / config.name)
+    grid_jobs([config], tmp_path)
+    stopped.config_file.write_text(stopped.config_file.read_text().replace('"seed": 0', '"seed": 1'))
+    grid_jobs([config], tmp_path).run("sequential")
+    assert stopped.config_file.read_bytes() == runs["softmax"].config_file.read_bytes()

@@ -18,10 +18,10 @@ def files(tmp_path):
     """What a scikit-learn user would save."""
     features, labels = load_iris(return_X_y=True)
     model = LogisticRegression(max_iter=1000).fit(features, labels)
-    foreign = features.mean(axis=0) + np.random.default_rng(0).normal(size=(40, 4))
+    elsewhere = features.mean(axis=0) + np.random.default_rng(0).normal(size=(40, 4))
     test, other = tmp_path / "predictions.npz", tmp_path / "other.npz"
     np.savez(test, probabilities=model.predict_proba(features), labels=labels)
-    np.savez(other, probabilities=model.predict_proba(foreign))
+    np.savez(other, probabilities=model.predict_proba(elsewhere))
     return str(test), str(other), log_loss(labels, model.predict_proba(features))
 
 
@@ -38,7 +38,7 @@ def test_arrays_saved_from_scikit_learn_are_judged(files):
 def test_without_json_it_prints_a_table(files):
     done = run(app, ["score", files[0], "--ood", files[1]])
     assert done.exit_code == 0
-    assert "out-of-domain is the positive class" in done.output
+    assert "out-of-distribution (OOD) is the positive class" in done.output
 
 
 def test_a_bad_file_is_an_error_of_ours(tmp_path):

@@ -7,7 +7,7 @@ from scipy import ndimage
 from skimage.filters import gaussian
 
 from totalcal.corruptions import blur
-from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.kernels import Draws
 from totalcal.corruptions.registry import PARAMETERS
 
 SEED = 5

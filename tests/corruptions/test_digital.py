@@ -8,7 +8,7 @@ from PIL import Image
 from skimage.color import hsv2rgb, rgb2hsv
 
 from totalcal.corruptions import digital
-from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.kernels import Draws
 from totalcal.corruptions.registry import PARAMETERS
 
 BOX = Image.Resampling.BOX

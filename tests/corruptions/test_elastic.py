@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy import ndimage
 
-from totalcal.corruptions.blocks import Draws
 from totalcal.corruptions.digital import elastic_transform
+from totalcal.corruptions.kernels import Draws
 from totalcal.corruptions.registry import PARAMETERS
 
 SEED = 3

@@ -4,7 +4,7 @@ import torch
 from scipy import stats
 
 from totalcal.corruptions import digital
-from totalcal.corruptions.blocks import BLOCK, Draws
+from totalcal.corruptions.kernels import BLOCK, Draws
 from totalcal.corruptions.registry import PARAMETERS
 
 LEVELS = (

@@ -6,7 +6,7 @@ import pytest
 from skimage.filters import gaussian
 
 from totalcal.corruptions import corrupt
-from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.kernels import Draws
 from totalcal.corruptions.registry import PARAMETERS
 from totalcal.corruptions.weather import spatter
 from totalcal.errors import MissingExtraError

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
-from totalcal.corruptions.blocks import from_grey, to_grey
+from totalcal.corruptions.kernels import from_grey, to_grey
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 
 GREY = np.random.default_rng(0).integers(0, 256, size=(150, 28, 28), dtype=np.uint8)

@@ -6,7 +6,7 @@ from PIL import Image
 from scipy import ndimage
 
 from totalcal.corruptions import corrupt, weather
-from totalcal.corruptions.blocks import BLOCK, Draws
+from totalcal.corruptions.kernels import BLOCK, Draws
 from totalcal.corruptions.registry import PARAMETERS
 from totalcal.corruptions.weather import plasma
 from totalcal.errors import InputError, ShapeError

@@ -141,3 +141,13 @@ def test_a_cache_in_the_home_folder_is_kept_where_the_system_has_another_place(t
     assert cache_folder() == tmp_path / "Library" / "totalcal"
     (tmp_path / ".cache" / "totalcal").mkdir(parents=True)
     assert cache_folder() == tmp_path / ".cache" / "totalcal"
+
+
+def test_a_disk_that_is_full_is_said_to_be(tmp_path, monkeypatch):
+    def torn(*_):
+        raise OSError("392000 requested and 16256 written")  # NumPy's words, without a number
+
+    monkeypatch.setattr(np, "save", torn)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_decoded(tmp_path / "here", Arrays(np.zeros((2, 4, 4), np.uint8), np.zeros(2, np.int64)))
+    assert not (tmp_path / "here").exists()

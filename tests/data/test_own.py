@@ -1,12 +1,17 @@
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from PIL import Image
+from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import DataLoader, TensorDataset
 
+import totalcal
 from totalcal.data import from_arrays, from_dataset, from_image_folder, from_npz, from_table
-from totalcal.errors import DataError, InputError, LabelError
+from totalcal.errors import DataError, InputError, LabelError, ShapeError
+from totalcal.rejection import Coverage, Gate
 
 
 @pytest.fixture
@@ -34,6 +39,31 @@ def test_a_test_folder_follows_the_classes_and_the_scaling_of_training(folder):
     test = from_image_folder(folder, size=(4, 4), like=train)
     assert test.data.labels.tolist() == [1, 1]
     assert test.data.scaling == train.data.scaling
+
+
+def test_a_test_folder_is_treated_as_training_was_and_has_its_numbers(folder):
+    train = from_image_folder(folder, size=(4, 6), colour=False, crop=True)
+    shutil.rmtree(folder / "ant")
+    shutil.copytree(folder / "cat", folder / "bee")
+    test = from_image_folder(folder, size=(4, 6), like=train)
+    assert (test.steps, test.classes) == (train.steps, ("ant", "cat"))
+    assert test.data.labels.tolist() == [-1, -1, 1, 1]  # bees are of no class
+    with pytest.raises(ShapeError, match=r"pictures of \(4, 6\), but size is \(8, 8\)"):
+        from_image_folder(folder, size=(8, 8), like=train)
+
+
+def test_fit_remember_evaluate_and_gates_take_what_loaders_give(folder, draw):
+    pictures = from_image_folder(folder, size=(4, 4))
+    table = from_arrays(draw.normal(size=(200, 4)), draw.integers(2, size=200))
+    for data, net in ((pictures, Sequential(Flatten(), Linear(48, 2))), (table, Linear(4, 2))):
+        model = totalcal.softmax(net, num_classes=2)
+        totalcal.fit(model, data, epochs=1, batch_size=2, progress=False)
+        verdict = totalcal.evaluate(model, data, {"the same": data}, batch_size=3)
+        whole = data.data if data is pictures else data
+        assert verdict.examples == len(data)
+        assert verdict.nll == pytest.approx(totalcal.evaluate(model, tuple(whole.whole())).nll)
+    totalcal.remember(model, table, table, progress=False)
+    assert Gate.fit(model, table, rule=Coverage(0.9)).cost.rows == 200
 
 
 def test_a_folder_without_pictures_is_refused(tmp_path):
@@ -138,3 +168,16 @@ def test_a_data_set_of_no_pairs_is_refused():
         from_dataset([1, 2, 3])
     with pytest.raises(DataError, match="pairs"):
         from_dataset([(np.zeros(2), 0), (np.zeros(3), 1)])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather"])
+def test_a_table_may_be_given_as_a_file(tmp_path, suffix):
+    frame = pd.DataFrame({"width": [1.0, 3.0], "kind": ["wolf", "dog"]})
+    path = tmp_path / f"it.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else getattr(frame, f"to_{suffix}")(path)
+    found, expected = from_table(path, "kind"), from_table(frame, "kind")
+    assert torch.equal(found.inputs, expected.inputs)
+    assert torch.equal(found.labels, expected.labels)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=path.name):
+        from_table(str(path), "kind")

@@ -12,7 +12,10 @@ from totalcal import __version__
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "CONTRIBUTING.md",
-    *(ROOT / "docs" / name for name in ("notation.md", "adding_a_model.md", "domain.md", "toys.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("notation.md", "adding_a_model.md", "domain.md", "toys.md", "which_model.md")
+    ),
 ]
 NOTATION = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"\[`([\w.]+)`\]\((\.\./src/[\w/.]+)\)", NOTATION)

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
@@ -11,8 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import totalcal
-from totalcal.errors import LabelError
+from totalcal.errors import InputError, LabelError
 from totalcal.estimator import ESTIMATORS, ANPClassifier, ETPClassifier, SoftmaxClassifier
+from totalcal.estimator.learning import Learner
 from totalcal.rejection import UNCERTAINTIES, Coverage, Gate
 
 QUICK = {
@@ -178,13 +180,32 @@ def test_sparse_tables_and_senseless_batches_are_refused_in_words(iris):
         SoftmaxClassifier().fit(csr_matrix(iris[0]), iris[1])
     with pytest.raises(ValueError, match="batch_size must be"):
         SoftmaxClassifier(batch_size=0).fit(*iris)
+    with pytest.raises(ValueError, match="hidden must be"):
+        SoftmaxClassifier(hidden="wide").fit(*iris)
 
 
-def test_a_large_table_takes_larger_batches_at_a_higher_rate():
+def test_a_device_that_is_not_there_is_refused_before_training(iris):
+    with pytest.raises(InputError, match=r"device='cuda:99' cannot be used .* Take \"cpu\""):
+        SoftmaxClassifier(device="cuda:99").fit(*iris)
+    with pytest.raises(InputError, match="device='gpu' cannot be used"):
+        SoftmaxClassifier(device="gpu").fit(*iris)
+
+
+def test_rows_on_another_device_have_a_generator_of_noise_there(iris, monkeypatch):
+    """Shown on the CPU, taken for another device: the noise is seeded anew in every epoch."""
+    made = []
+    monkeypatch.setattr(Learner, "_noise", lambda self, generator: made.append(torch.Generator()) or made[-1])
+    model = ETPClassifier(**QUICK | {"max_epochs": 3, "patience": None}).fit(*iris)
+    assert len(made) == 3
+    assert np.isfinite(model.predict_proba(iris[0])).all()
+
+
+def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     generator = np.random.default_rng(0)
     table, labels = generator.normal(size=(20_000, 2)), generator.integers(2, size=20_000)
     learner = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)._learner
     assert learner.batch_size == 128
+    assert learner.model.backbone.linear1.out_features == 128
     assert learner.history.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
 
 

@@ -5,6 +5,7 @@ that reads it. `inner` and `wrap` let the mutator also damage what is inside of 
 would else stop every mutation at the door.
 """
 
+import contextlib
 import gzip
 import io
 import json
@@ -12,12 +13,14 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from totalcal import reading
+from totalcal.errors import InputError
 
 
 class Subject(NamedTuple):
@@ -69,6 +72,12 @@ def npz_wrap(inner: bytes, sound: bytes) -> bytes:
         for number, name in enumerate(bundle.namelist()):
             changed.writestr(name, bundle.read(name) if number else inner)
     return stream.getvalue()
+
+
+def one_member(path: Path) -> bytes:
+    """A sound file several times over is one of several members, which gzip joins by its standard."""
+    content, once = reading.read_bytes(path), JSON.encode()
+    return once if content and content == once * (len(content) // len(once)) else content
 
 
 def gzip_wrap(inner: bytes, sound: bytes = b"") -> bytes:
@@ -296,7 +305,281 @@ def read_saved_outputs(path: Path) -> Any:
     return evaluate_files(path)
 
 
+# -- models, predictions, runs
+
+
+@cache
+def model_bytes() -> bytes:
+    """A model file with all that one can hold: classes, a gate, a monitor, preprocessing, a domain memory."""
+    import tempfile
+
+    import torch
+
+    import totalcal
+    from totalcal.backbones import mlp
+    from totalcal.monitoring import Monitor, watched_scores
+    from totalcal.preprocessing import Preprocessing
+
+    torch.manual_seed(0)
+    inputs = torch.randn(80, 4)
+    labels = inputs[:, :3].argmax(1)
+    model = totalcal.etp(mlp(4, 3, hidden=(8,)), num_classes=3)
+    totalcal.remember(model, (inputs, labels), (inputs.flip(0), labels.flip(0)), progress=False)
+    held_out = model.predict_shared(inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.totalcal"
+        totalcal.save(
+            model,
+            path,
+            gate=totalcal.Gate.fitted(held_out, labels),
+            classes=("cat", "dog", "eel"),
+            preprocessing=Preprocessing((4,), torch.zeros(4), torch.ones(4), ("a", "b", "c", "d")),
+            monitor=Monitor.start(watched_scores(held_out, labels)),
+        )
+        return path.read_bytes()
+
+
+def model_file(folder: Path) -> Path:
+    return written("model.totalcal", model_bytes())(folder)
+
+
+def member(name: str) -> Callable[[bytes], bytes]:
+    def inner(data: bytes) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(data)) as bundle:
+            return bundle.read(name)
+
+    return inner
+
+
+def with_member(name: str) -> Callable[[bytes, bytes], bytes]:
+    def wrap(inner: bytes, sound: bytes) -> bytes:
+        stream = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(sound)) as bundle, zipfile.ZipFile(stream, "w") as changed:
+            for each in bundle.namelist():
+                changed.writestr(each, inner if each == name else bundle.read(each))
+        return stream.getvalue()
+
+    return wrap
+
+
+DESCRIPTION = member("description.json"), with_member("description.json")
+TENSORS = member("tensors.safetensors"), with_member("tensors.safetensors")
+
+
+def used_model(path: Path) -> Any:
+    """Load it, predict, decide and watch with it."""
+    import totalcal
+    from totalcal.monitoring import watched_scores
+
+    saved = totalcal.load(path)
+    prediction = saved.predict(np.ones((3, 4)))
+    if saved.gate is not None:
+        saved.gate(prediction)
+    if saved.monitor is not None:
+        saved.monitor.update(watched_scores(prediction))
+
+
+def weights_of_model(path: Path) -> Any:
+    import totalcal
+
+    return {name: value.numpy().tobytes() for name, value in totalcal.load(path).model.state_dict().items()}
+
+
+def summarised(path: Path) -> Any:
+    from totalcal.files.container import summary
+
+    return summary(path)
+
+
+@cache
+def onnx_bytes() -> bytes:
+    import tempfile
+
+    import torch
+
+    import totalcal
+    from totalcal.exporting.writing import export
+
+    torch.manual_seed(0)
+    model = totalcal.softmax(torch.nn.Linear(4, 3), num_classes=3)
+    with tempfile.TemporaryDirectory() as folder:
+        export(model, Path(folder) / "model.onnx", example=torch.randn(8, 4))
+        return (Path(folder) / "model.onnx").read_bytes()
+
+
+def onnx_file(folder: Path) -> Path:
+    return written("model.onnx", onnx_bytes())(folder)
+
+
+def opened_onnx(path: Path) -> Any:
+    from totalcal.predicting.exported import open_exported
+
+    return open_exported(path).description
+
+
+ROWS = "a,b,c,d\n" + "".join(f"{n},{n / 7:.3f},-{n},1e{n}\n" for n in range(8))
+
+
+def beside_a_model(name: str, data: bytes | str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        model_file(folder)
+        return written(name, data)(folder)
+
+    return make
+
+
+def predicted(path: Path) -> Any:
+    from totalcal.predicting.stream import predict_file
+
+    home = path.parent
+    for left in home.glob("out.csv*"):
+        left.unlink()
+    predict_file(home / "model.totalcal", path, home / "out.csv", workers=1)
+
+
+def stopped_prediction(part: str) -> Callable[[Path], Path]:
+    """What a kill left of a prediction: the table so far, and its progress."""
+
+    def make(folder: Path) -> Path:
+        from totalcal.predicting.stream import predict_file
+
+        def stop(rows: int) -> None:
+            if rows:
+                raise KeyboardInterrupt
+
+        inputs = beside_a_model("rows.csv", ROWS)(folder)
+        with contextlib.suppress(KeyboardInterrupt):
+            predict_file(
+                folder / "model.totalcal", inputs, folder / "out.csv", chunk_size=3, workers=1, on_rows=stop
+            )
+        return folder / f"out.csv.{part}"
+
+    return make
+
+
+def resumed(path: Path) -> Any:
+    from totalcal.predicting.stream import predict_file
+
+    stopped = {each: each.read_bytes() for each in path.parent.glob("out.csv*")}
+    try:
+        inputs, output = path.with_name("rows.csv"), path.with_name("out.csv")
+        predict_file(path.with_name("model.totalcal"), inputs, output, chunk_size=3, workers=1)
+        return output.read_bytes()
+    finally:  # as it was, for another try
+        for each in path.parent.glob("out.csv*"):
+            each.unlink()
+        for each, content in stopped.items():
+            each.write_bytes(content)
+
+
+def watched_table(folder: Path) -> Path:
+    path = beside_a_model("rows.csv", ROWS)(folder)
+    predicted(path)
+    path.unlink()
+    return (folder / "out.csv").rename(folder / "predictions.csv")
+
+
+def watched(path: Path) -> Any:
+    from totalcal.watching import watch_file
+
+    return watch_file(path, path.parent / "model.totalcal")
+
+
+def body(kind: str) -> Callable[[Path], Any]:
+    def read(path: Path) -> Any:
+        import torch
+
+        from totalcal.preprocessing import Preprocessing
+        from totalcal.serving.bodies import rows_for_people, rows_of_tensor
+        from totalcal.serving.guard import RefusalError
+
+        shape = (3, 12, 16) if kind.startswith("image") else (4,)
+        steps = Preprocessing(shape, torch.zeros(shape), torch.ones(shape), None)
+        try:
+            if kind == "tensor":
+                return rows_of_tensor(path.read_bytes(), steps, 100)
+            return rows_for_people(path.read_bytes(), kind, steps, 100)
+        except RefusalError as error:  # which the service answers with
+            raise InputError(error.reason) from error
+
+    return read
+
+
+TENSOR = json.dumps(
+    {
+        "id": "7",
+        "inputs": [{"name": "rows", "shape": [2, 4], "datatype": "FP32", "data": [1, 2, 3, 4, 5, 6, 7.5, 8]}],
+    }
+)
+
+
+@cache
+def checkpoint_bytes() -> bytes:
+    import tempfile
+
+    import torch
+
+    import totalcal
+    from totalcal.backbones import mlp
+
+    torch.manual_seed(0)
+    model = totalcal.softmax(mlp(2, 2, hidden=(2,)), num_classes=2)
+    data = torch.randn(8, 2), torch.arange(8) % 2
+    with tempfile.TemporaryDirectory() as folder:
+        totalcal.fit(model, data, epochs=1, batch_size=8, checkpoints=Path(folder), progress=False)
+        return (Path(folder) / "last.pt").read_bytes()
+
+
+def checkpoint(folder: Path) -> Path:
+    return written("last.pt", checkpoint_bytes())(folder)
+
+
+def read_a_checkpoint(path: Path) -> Any:
+    from totalcal.training.checkpoint import read_checkpoint
+
+    return {name: value.numpy().tobytes() for name, value in read_checkpoint(path).model.items()}
+
+
+RECORD = {
+    "task": "digits", "preset": "laptop", "model": "etp", "seed": 0, "epochs": 2, "settings": {"epochs": 2},
+    "error": 0.1, "nll": 0.3, "ece": 0.02, "ece_100": 0.03, "auroc": 0.9, "auroc/letters": 0.9,
+    "config": "abc", "majority_error": 0.9, "reduced": True,
+}  # fmt: skip
+
+
+def run_folder(part: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        from totalcal.records.folders import RunFolder
+        from totalcal.records.store import append_line
+
+        run = RunFolder(folder / "runs" / "abc")
+        run.plan({key: RECORD[key] for key in ("task", "preset", "model", "seed", "epochs")} | {"needs": []})
+        run.start()
+        append_line(run.records_file, RECORD)
+        append_line(run.history_file, {"epoch": 0, "loss": 1.5})
+        np.savez(run.artefacts_file, class_names=np.array(["a", "b"]))
+        run.finish()
+        return run.path / part
+
+    return make
+
+
+def looked_at(path: Path) -> Any:
+    """What status, table and a new plan make of a folder of runs."""
+    from totalcal.records.folders import RunFolder, damage_in_words, finished_runs, run_folders
+    from totalcal.records.store import read
+
+    root = path.parents[1]
+    for run in run_folders(root):
+        _ = run.state, run.timing.seconds_in_all, run.timing.epochs_done, run.timing.deaths
+    damage_in_words(root)
+    found = [record for run in finished_runs(root) for record in read(run.records_file)]
+    RunFolder(path.parent).plan({})
+    return found or None
+
+
 NPZ = bytes_of(np.savez, inputs=IMAGES, labels=LABELS, names=np.array(["a", "b"]))
+ROWS_NPZ = bytes_of(np.savez, inputs=RNG.normal(size=(6, 4)))
 NPY = bytes_of(np.save, RNG.normal(size=(3, 4)))
 JSON = json.dumps({"a": [1, -2.5e3, None, True, {"b": 'words \u00e9 \\ "'}], "c": 12345678901234567890})
 CIFAR = RNG.integers(0, 10, (2, 3073), dtype=np.uint8).tobytes()
@@ -304,7 +587,7 @@ CIFAR = RNG.integers(0, 10, (2, 3073), dtype=np.uint8).tobytes()
 SUBJECTS: dict[str, Subject] = {
     "text": Subject(written("a.txt", "zwölf Wörter\nund eines\n"), reading.read_text),
     "json": Subject(written("a.json", JSON), reading.read_json),
-    "gzip": Subject(written("a.gz", gzip.compress(JSON.encode())), reading.read_bytes, sealed=True),
+    "gzip": Subject(written("a.gz", gzip.compress(JSON.encode())), one_member, sealed=True),
     "npz": Subject(written("a.npz", NPZ), reading.read_npz, npz_inner, npz_wrap),
     "npy": Subject(written("a.npy", NPY), reading.read_npy),
     "npy, mapped": Subject(written("a.npy", NPY), reading.map_npy),
@@ -337,4 +620,25 @@ SUBJECTS: dict[str, Subject] = {
     "corrupt, picture": Subject(picture("PNG"), corruptible),
     "frost": Subject(frost, read_frost),
     "saved outputs": Subject(outputs, read_saved_outputs, npz_inner, npz_wrap),
+    "model file": Subject(model_file, weights_of_model, sealed=True),
+    "model file, description": Subject(model_file, used_model, *DESCRIPTION),
+    "model file, tensors": Subject(model_file, used_model, *TENSORS),
+    "model file, summary": Subject(model_file, summarised, *DESCRIPTION),
+    "exported, onnx": Subject(onnx_file, opened_onnx),
+    "rows, csv": Subject(beside_a_model("rows.csv", ROWS), predicted),
+    "rows, npz": Subject(beside_a_model("rows.npz", ROWS_NPZ), predicted, npz_inner, npz_wrap),
+    "rows, stopped table": Subject(stopped_prediction("part"), resumed, sealed=True),
+    "rows, progress": Subject(stopped_prediction("progress"), resumed, sealed=True),
+    "watched table": Subject(watched_table, watched),
+    "service, json": Subject(
+        written("a.json", '{"rows": [[1, 2, 3, 4.5], [5, -6e3, 7, 8]]}'), body("application/json")
+    ),
+    "service, csv": Subject(written("a.csv", ROWS), body("text/csv")),
+    "service, picture": Subject(picture("PNG"), body("image/png")),
+    "service, tensor": Subject(written("a.json", TENSOR), body("tensor")),
+    "checkpoint": Subject(checkpoint, read_a_checkpoint, sealed=True),
+    "run, records": Subject(run_folder("records.jsonl"), looked_at, sealed=True),
+    "run, config": Subject(run_folder("config.json"), looked_at, sealed=True),
+    "run, timing": Subject(run_folder("timing.jsonl"), looked_at, sealed=True),
+    "run, done": Subject(run_folder("done"), looked_at, sealed=True),
 }

@@ -162,6 +162,8 @@ def child(cases: list[tuple[str, int]], seed: int, folder: Path) -> None:
     """Run cases one after the other, each told before it begins and when it has ended."""
     from corpora import SUBJECTS
 
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no report
     for name in dict(cases):  # what a reader imports is no part of what it takes
         (folder / "warm").mkdir(exist_ok=True)
         SUBJECTS[name].read(SUBJECTS[name].make(folder / "warm"))
@@ -170,9 +172,9 @@ def child(cases: list[tuple[str, int]], seed: int, folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + 4 * GIGABYTE,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, number in cases:
-        print(json.dumps([name, number]), flush=True)
+        print(json.dumps([name, number]), file=report, flush=True)
         end = run_case(name, number, seed, folder / "case")
-        print(json.dumps(end), flush=True)
+        print(json.dumps(end), file=report, flush=True)
         if end[0] == "over 1 GB":
             os._exit(0)  # the peak of a process never falls again
 

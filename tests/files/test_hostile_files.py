@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import resource
+import time
 import zipfile
 
 import pytest
@@ -22,7 +24,7 @@ def path(tmp_path, recipe):
 
 def rewrite(path, change=lambda description: None, tensors=None, compression=zipfile.ZIP_STORED, extra=None):
     """The same file with another description, other tensors, or another member."""
-    description, found = read_container(path)
+    description, found, _ = read_container(path)
     change(description)
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("description.json", json.dumps(description))
@@ -62,8 +64,8 @@ def test_a_flipped_byte_is_refused_or_harmless(path, data):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    rewrite(path, lambda description: description.update(format=3))
-    with pytest.raises(ModelFileError, match="format 3, and this version of totalcal reads up to 2"):
+    rewrite(path, lambda description: description.update(format=4))
+    with pytest.raises(ModelFileError, match="format 4, and this version of totalcal reads up to 3"):
         load(path)
 
 
@@ -145,7 +147,7 @@ def test_a_description_that_is_none_is_refused(path, text):
     ),
 )
 def test_nonsense_in_any_place_is_refused_or_harmless(path, place, nonsense):
-    description, tensors = read_container(path)
+    description, tensors, _ = read_container(path)
     other = path.with_name("other")
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("description.json", json.dumps(description | {place: nonsense}))
@@ -157,3 +159,31 @@ def test_nonsense_in_any_place_is_refused_or_harmless(path, place, nonsense):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ModelFileError, match="there is no model file"):
         load(tmp_path / "none.totalcal")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "arguments", "model", "own"),
+    [
+        ("lstm", {"layers": 10**7, "hidden": 1, "embedding": 1, "vocabulary": 1}, "softmax", {}),
+        ("lstm", {"layers": 10**7, "hidden": 0, "embedding": 0, "vocabulary": 0}, "softmax", {}),
+        ("mlp", {"num_inputs": 4, "hidden": [10**4] * 60}, "etp", {}),
+        ("resnet18", {"width": 4096}, "softmax", {}),
+        ("mlp", {"num_inputs": 4}, "etp", {"num_cells": 333_333}),
+        ("mlp", {"num_inputs": 4}, "anp", {"width": 30_000}),
+        ("mlp", {"num_inputs": 4}, "neural_process", {"width": 30_000}),
+    ],
+)
+def test_a_recipe_that_asks_for_much_is_refused_at_once(path, backbone, arguments, model, own):
+    """Neither ten million layers nor gigabytes of weights are made to find out that they do not fit."""
+
+    def change(description):
+        description["recipe"].update(
+            backbone=backbone, backbone_arguments=arguments, model=model, arguments=own, num_classes=3
+        )
+
+    rewrite(path, change)
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(ModelFileError):
+        load(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+    assert time.process_time() - start < 5

@@ -12,9 +12,9 @@ from totalcal import MODELS, Predictive, etp
 from totalcal.backbones import BACKBONES, mlp
 from totalcal.errors import InputError, ModelFileError
 from totalcal.files.container import summary
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import Recipe
 from totalcal.files.saved import load, save
+from totalcal.preprocessing import Preprocessing
 from totalcal.rejection import Gate
 from totalcal.types import ContextUse, PointMass
 from totalcal.wrapping import wrap
@@ -188,3 +188,17 @@ def test_a_loaded_model_goes_on_learning(tmp_path, recipe, rows, context):
     model(rows, context.labels, context=3).total(examples=6).backward()
     assert not torch.equal(model.latent.cells, before)
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(tmp_path, monkeypatch):
+    model = etp(mlp(4, 3), num_classes=3)
+    with torch.no_grad():
+        model.backbone.linear1.bias[0] = torch.nan
+    with pytest.raises(ModelFileError, match=r"linear1\.bias holds numbers that are not finite"):
+        save(model, tmp_path / "a.totalcal")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("totalcal.files.saved.not_finite", lambda _: None)  # as a program of before wrote it
+    save(model, tmp_path / "a.totalcal")
+    monkeypatch.undo()
+    with pytest.raises(ModelFileError, match=r"linear1\.bias holds numbers that are not finite"):
+        load(tmp_path / "a.totalcal")

@@ -26,9 +26,9 @@ def test_the_terms_add_up_to_the_variance_of_the_label(seed: int, draws: int, cl
 def test_each_term_is_what_simulation_says_it_is() -> None:
     torch.manual_seed(0)
     alphas = torch.tensor([[2.0, 3.0, 5.0], [6.0, 1.0, 1.0]], dtype=torch.float64)  # two draws of θ
-    laws = torch.distributions.Dirichlet(alphas)
-    pi = laws.sample(torch.Size([200_000]))  # [samples, θ, classes]
-    terms = decompose(laws.mean.unsqueeze(1), laws.variance.unsqueeze(1))
+    beliefs = torch.distributions.Dirichlet(alphas)
+    pi = beliefs.sample(torch.Size([200_000]))  # [samples, θ, classes]
+    terms = decompose(beliefs.mean.unsqueeze(1), beliefs.variance.unsqueeze(1))
     torch.testing.assert_close(terms.reducible[0], pi.mean(0).var(0), rtol=0.03, atol=0)
     torch.testing.assert_close(terms.irreducible[0], pi.var(0).mean(0), rtol=0.03, atol=0)
     torch.testing.assert_close(terms.data[0], (pi * (1 - pi)).mean((0, 1)), rtol=0.03, atol=0)

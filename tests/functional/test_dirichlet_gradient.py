@@ -1,4 +1,4 @@
-"""The gradients of KL and expected NLL of Dirichlet laws against autograd and against differences."""
+"""The gradients of KL and expected NLL of Dirichlet distributions against autograd and differences."""
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from totalcal.functional import dirichlet
 
 
 def by_autograd(log_alpha: Tensor, log_beta: Tensor) -> Tensor:
-    laws = torch.distributions.Dirichlet(log_alpha.exp()), torch.distributions.Dirichlet(log_beta.exp())
-    return torch.distributions.kl_divergence(*laws)
+    beliefs = torch.distributions.Dirichlet(log_alpha.exp()), torch.distributions.Dirichlet(log_beta.exp())
+    return torch.distributions.kl_divergence(*beliefs)
 
 
 @pytest.mark.parametrize("scale", [0.1, 2.0, 5.0])
@@ -31,8 +31,8 @@ def test_the_gradient_holds_at_the_ends_of_the_range() -> None:
         [[-15.0, 15.0, 0.0], [15.0, 15.0, 15.0], [-15.0, -15.0, -14.0]], dtype=torch.float64
     )
     log_beta = log_alpha.flip(1) * 0.9
-    laws = log_alpha.requires_grad_(), log_beta.requires_grad_()
-    assert torch.autograd.gradcheck(dirichlet.kl, laws, eps=1e-5, atol=1e-3, rtol=1e-4)
+    beliefs = log_alpha.requires_grad_(), log_beta.requires_grad_()
+    assert torch.autograd.gradcheck(dirichlet.kl, beliefs, eps=1e-5, atol=1e-3, rtol=1e-4)
 
 
 def test_both_terms_at_once_agree_with_each_by_itself() -> None:
@@ -55,7 +55,7 @@ def test_the_expected_nll_alone_has_its_gradient() -> None:
     log_alpha = torch.tensor([[-15.0, 15.0, 0.0], [1.0, -2.0, 3.0]], dtype=torch.float64).requires_grad_()
     labels = torch.tensor([2, 1])
 
-    def nll(laws: Tensor) -> Tensor:
-        return dirichlet.free_energy(laws, torch.zeros_like(laws), labels)[0]
+    def nll(beliefs: Tensor) -> Tensor:
+        return dirichlet.free_energy(beliefs, torch.zeros_like(beliefs), labels)[0]
 
     assert torch.autograd.gradcheck(nll, log_alpha, eps=1e-5, atol=1e-3, rtol=1e-4)

@@ -13,8 +13,8 @@ def test_kl_agrees_with_torch_distributions() -> None:
     torch.manual_seed(0)
     means, scales = torch.randn(2, 6), torch.rand(2, 6) + 0.1
     ours = gaussian.kl(means[0], scales[0].square(), means[1], scales[1].square())
-    laws = [torch.distributions.Normal(m, s) for m, s in zip(means, scales, strict=True)]
-    torch.testing.assert_close(ours, torch.distributions.kl_divergence(*laws).sum())
+    normals = [torch.distributions.Normal(m, s) for m, s in zip(means, scales, strict=True)]
+    torch.testing.assert_close(ours, torch.distributions.kl_divergence(*normals).sum())
 
 
 def test_kl_to_the_weights_prior_agrees_with_torch_distributions() -> None:

@@ -67,10 +67,10 @@ def test_a_kl_alone_has_its_gradient() -> None:
 def test_a_draw_for_each_epsilon_runs_under_vmap() -> None:
     inputs, mean, log_variance, bias, _ = arguments(with_bias=True)
     epsilons = torch.randn(7, 5, 3, dtype=torch.float64)
-    law = mean, log_variance, bias
-    expected = torch.stack([by_autograd(inputs, *law, epsilon) for epsilon in epsilons])
+    weights = mean, log_variance, bias
+    expected = torch.stack([by_autograd(inputs, *weights, epsilon) for epsilon in epsilons])
     with torch.no_grad():
-        drawn = torch.vmap(lambda epsilon: local_linear(inputs, *law, epsilon, LIMIT).output)(epsilons)
+        drawn = torch.vmap(lambda epsilon: local_linear(inputs, *weights, epsilon, LIMIT).output)(epsilons)
     assert_close(drawn, expected)
 
 
@@ -78,14 +78,16 @@ def test_a_draw_for_each_epsilon_runs_under_vmap() -> None:
 @pytest.mark.parametrize("draws", [1, 2, 7])
 @torch.no_grad()
 def test_draws_come_in_pairs_of_opposite_noise(draws: int, rows_are_drawn: bool) -> None:
-    inputs, *law, _ = arguments(with_bias=True)
+    inputs, *weights, _ = arguments(with_bias=True)
     rows = inputs + torch.arange(draws if rows_are_drawn else 1).view(-1, 1, 1)
     half = torch.randn((draws + 1) // 2, 5, 3, dtype=torch.float64)
     epsilons = torch.cat([half, -half])[:draws]
-    expected = [by_autograd(x, *law, e) for x, e in zip(rows.expand(draws, -1, -1), epsilons, strict=True)]
+    expected = [
+        by_autograd(x, *weights, e) for x, e in zip(rows.expand(draws, -1, -1), epsilons, strict=True)
+    ]
     supply = iter(half)
     before = rows.clone()
-    found = paired_draws(rows, *law, lambda _: next(supply), LIMIT, draws)
+    found = paired_draws(rows, *weights, lambda _: next(supply), LIMIT, draws)
     assert torch.equal(rows, before), "somebody may have kept them"
     assert_close(found, torch.stack(expected))
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from totalcal.functional.points import gaussian_points, pairs_for
+from totalcal.functional.moments import gaussian_points, pairs_for
 
 DOUBLE = torch.zeros((), dtype=torch.float64)
 

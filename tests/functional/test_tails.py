@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from totalcal.functional.tails import Tails, conformal_p_value, fisher
+from totalcal.functional.distances import Tails, conformal_p_value, fisher
 
 
 def log_tail_probability(scores: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

@@ -26,8 +26,8 @@ def test_a_set_has_one_latent_for_all_of_its_rows() -> None:
 def test_permuting_the_set_leaves_its_law_alone() -> None:
     latent, (embedding, labels) = SetLatent(3), example()
     order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
-    original = latent.law(latent.encoder(embedding, labels).mean(0))
-    shuffled = latent.law(latent.encoder(embedding[order], labels[order]).mean(0))
+    original = latent.distribution(latent.encoder(embedding, labels).mean(0))
+    shuffled = latent.distribution(latent.encoder(embedding[order], labels[order]).mean(0))
     torch.testing.assert_close(original, shuffled)
 
 

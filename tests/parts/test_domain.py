@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from totalcal.errors import InputError
-from totalcal.functional.tails import Tails
+from totalcal.functional.distances import Tails
 from totalcal.parts.domain import (
     DomainMemory,
     LayerMemory,
@@ -184,27 +184,29 @@ def test_the_promise_holds_over_many_memories_and_is_not_given_away() -> None:
 
 def test_rows_from_elsewhere_are_unfamiliar() -> None:
     memory = remembered()
-    inside, outside = rows_of(2, 500)[0], rows_of(3, 500, shift=4.0)[0]
-    scores = np.concatenate([familiarity(memory, inside), familiarity(memory, outside)])
+    in_distribution, ood = rows_of(2, 500)[0], rows_of(3, 500, shift=4.0)[0]
+    scores = np.concatenate([familiarity(memory, in_distribution), familiarity(memory, ood)])
     assert roc_auc_score(np.repeat([1, 0], 500), scores) > 0.98
-    assert (familiarity(memory, 1e6 * outside) == 1 / 201).all()
+    assert (familiarity(memory, 1e6 * ood) == 1 / 201).all()
 
 
 def test_after_absorbing_rows_of_a_new_domain_those_are_familiar_and_all_else_is_as_it_was() -> None:
     memory = remembered()
-    inside, moved, elsewhere = (
+    in_distribution, moved, elsewhere = (
         rows_of(2, 400)[0],
         rows_of(3, 400, shift=6.0)[0],
         rows_of(4, 400, shift=-9.0)[0],
     )
-    before = {name: familiarity(memory, rows) for name, rows in {"in": inside, "moved": moved}.items()}
+    before = {
+        name: familiarity(memory, rows) for name, rows in {"in": in_distribution, "moved": moved}.items()
+    }
     assert (before["moved"] <= 0.05).float().mean() > 0.99
     rows, labels = rows_of(6, 300, shift=6.0)
     memory.absorb(observed(*part) for part in zip(rows.split(50), labels.split(50), strict=True))
     assert memory.num_domains == 2
     for level in (0.05, 0.1, 0.2):  # the new rows are a quarter of the calibration: nearly exact by itself
         assert (familiarity(memory, moved) <= level).float().mean() < 2 * level
-        assert (familiarity(memory, inside) <= level).float().mean() < 1.5 * level
+        assert (familiarity(memory, in_distribution) <= level).float().mean() < 1.5 * level
     assert (familiarity(memory, elsewhere) <= 0.05).float().mean() > 0.99
 
 

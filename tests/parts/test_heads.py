@@ -8,8 +8,7 @@ from torch import nn
 
 from totalcal.errors import ShapeError, UnknownNameError
 from totalcal.functional import dirichlet
-from totalcal.parts.evidence import LinearEvidence, ResidualEvidence
-from totalcal.parts.heads import EvidentialHead, SquaredErrorHead
+from totalcal.parts.heads import EvidentialHead, LinearEvidence, ResidualEvidence, SquaredErrorHead
 
 NO_READOUT = torch.zeros(1, 0)
 

@@ -1,4 +1,4 @@
-"""Noise handed down to layers inside of a foreign module."""
+"""Noise handed down to layers inside of any module."""
 
 import threading
 

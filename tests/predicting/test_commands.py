@@ -1,9 +1,11 @@
 import subprocess
 import sys
 
+from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from totalcal.cli import app
+from totalcal.files.saved import load
 
 
 def run(*arguments):
@@ -44,3 +46,27 @@ def test_a_refused_row_shows_in_the_exit_status(model_file, table, tmp_path):
     assert result.exit_code == 3, result.output
     assert "1 could not be used" in result.output
     assert (tmp_path / "out.csv").exists()
+
+
+def test_moments_may_take_the_place_of_draws(estimator, iris, tmp_path, lines):
+    estimator.save(tmp_path / "iris.totalcal")
+    iris[0].to_csv(tmp_path / "iris.csv", index=False)
+    result = run(
+        "predict",
+        tmp_path / "iris.totalcal",
+        tmp_path / "iris.csv",
+        "-o",
+        tmp_path / "out.csv",
+        "--draws",
+        "moments",
+    )
+    assert result.exit_code == 0, result.output
+    saved = load(tmp_path / "iris.totalcal")
+    expected = saved.predict(iris[0].to_numpy(), draws="moments").entropy
+    assert_allclose([float(line["entropy"]) for line in lines(tmp_path / "out.csv")], expected, rtol=1e-5)
+
+
+def test_draws_that_are_no_number_are_refused(model_file, table, tmp_path):
+    result = run("predict", model_file, table, "-o", tmp_path / "out.csv", "--draws", "many")
+    assert result.exit_code == 2
+    assert "moments" in result.output

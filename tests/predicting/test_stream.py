@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -12,9 +13,9 @@ from PIL import Image
 from totalcal import Gate, etp, remember
 from totalcal.backbones import mlp, small_convnet
 from totalcal.errors import GateError, InputError
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import load, save
 from totalcal.predicting.stream import predict_file
+from totalcal.preprocessing import Preprocessing
 from totalcal.rejection import Coverage
 
 
@@ -208,4 +209,64 @@ def test_a_model_that_remembers_its_domain_says_how_unfamiliar_each_row_is(tmp_p
     predict_file(tmp_path / "it.totalcal", tmp_path / "rows.npz", tmp_path / "out.csv")
     near, far = lines(tmp_path / "out.csv")
     assert float(far["unfamiliarity"]) > float(near["unfamiliarity"])
+    assert 0 < float(far["familiarity"]) < float(near["familiarity"]) <= 1
     assert (near["decision"], far["decision"]) == ("accept", "too uncertain")
+
+
+def test_rows_too_far_out_for_the_model_are_named_and_the_others_get_their_line(image_model, tmp_path, lines):
+    pixels = np.random.default_rng(0).random((5, 1, 8, 8))
+    np.savez(tmp_path / "good.npz", pixels[[0, 2, 4]])
+    pixels[[1, 3]] = 1e300
+    np.savez(tmp_path / "rows.npz", pixels)
+    done = predict_file(image_model, tmp_path / "rows.npz", tmp_path / "out.csv")
+    assert (done.rows, done.bad_rows) == (5, 2)
+    predict_file(image_model, tmp_path / "good.npz", tmp_path / "good.csv")
+    found, good = lines(tmp_path / "out.csv"), lines(tmp_path / "good.csv")
+    assert [line["row"] for line in found] == ["row 0", "row 2", "row 4"]
+    assert [line["entropy"] for line in found] == [line["entropy"] for line in good]
+    first, second = (tmp_path / "out.csv.bad").read_text().splitlines()
+    assert first.startswith("row 1,")
+    assert second.startswith("row 3,")
+    assert "has no answer" in first
+
+
+def test_all_kinds_of_tables_get_the_same_answers(model_file, table, iris, tmp_path, lines):
+    iris[0].to_parquet(tmp_path / "iris.parquet")
+    predict_file(model_file, table, tmp_path / "csv.csv")
+    predict_file(model_file, tmp_path / "iris.parquet", tmp_path / "parquet.csv")
+    assert (tmp_path / "csv.csv").read_bytes() == (tmp_path / "parquet.csv").read_bytes()
+    predict_file(model_file, table, tmp_path / "out.parquet")
+    answers = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    found = lines(tmp_path / "csv.csv")
+    assert list(answers.columns) == list(found[0])
+    assert list(answers["class"]) == [line["class"] for line in found]
+    assert_allclose(answers["entropy"], [float(line["entropy"]) for line in found], rtol=1e-5)
+
+
+def test_names_that_a_spreadsheet_would_run_are_harmless_in_the_table(image_model, tmp_path, lines):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for name in ("=cmd.png", "-2+3.png"):
+        Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / name)
+    (folder / "@bad.png").write_bytes(b"no image")
+    saved = load(image_model)
+    save(saved.model, tmp_path / "it.totalcal", classes=["+a", "-1"], preprocessing=saved.preprocessing)
+    predict_file(tmp_path / "it.totalcal", folder, tmp_path / "out.csv")
+    found = lines(tmp_path / "out.csv")
+    assert [line["row"] for line in found] == ["'-2+3.png", "'=cmd.png"]
+    assert {line["class"] for line in found} <= {"'+a", "-1"}
+    assert (tmp_path / "out.csv.bad").read_text().startswith("'@bad.png,")
+
+
+def test_two_runs_at_once_give_one_whole_table(model_file, table, tmp_path):
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom totalcal.predicting.stream import predict_file\n"
+        "predict_file(*map(Path, sys.argv[1:]), chunk_size=5)\n"
+    )
+    command = [sys.executable, "-c", program, model_file, table, tmp_path / "out.csv"]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    errors = [process.communicate(timeout=120)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 1]
+    assert "there already" in "".join(errors) or "another process writes" in "".join(errors)
+    predict_file(model_file, table, tmp_path / "alone.csv", chunk_size=5)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()

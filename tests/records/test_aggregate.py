@@ -27,9 +27,9 @@ def test_one_seed_has_no_standard_deviation_and_none_is_an_error():
 
 
 def test_cells_hold_scores_only_and_the_last_run_of_a_seed():
-    cells = aggregate(RECORDS)
-    assert set(cells) == {("iris", "paper", "etp"), ("iris", "paper", "bnn")}
-    etp = cells["iris", "paper", "etp"]
+    entries = aggregate(RECORDS)
+    assert set(entries) == {("iris", "paper", "etp"), ("iris", "paper", "bnn")}
+    etp = entries["iris", "paper", "etp"]
     assert set(etp) == {"nll"}
     assert (etp["nll"].mean, etp["nll"].n) == (0.625, 2)
 
@@ -52,7 +52,7 @@ def test_runs_of_other_settings_are_never_averaged_together():
             (1, 7.0, {"epochs": 1}),
         ]
     ]
-    found = {cell: (scores["nll"].mean, scores["nll"].n) for cell, scores in aggregate(runs).items()}
+    found = {entry: (scores["nll"].mean, scores["nll"].n) for entry, scores in aggregate(runs).items()}
     assert found == {
         ("iris", "paper", "etp"): (pytest.approx(0.3), 2),
         ("iris", "paper", "etp (weight_kl_scale=0)"): (9.0, 1),

@@ -18,19 +18,19 @@ from totalcal.records import (
 )
 
 CELLS = [
-    (task, score, model, cell.bold)
-    for (task, score), cells in paper.results().items()
-    for model, cell in cells.items()
+    (task, score, model, entry.bold)
+    for (task, score), entries in paper.results().items()
+    for model, entry in entries.items()
 ]
 
 
 @pytest.mark.parametrize(("task", "score", "model", "printed"), CELLS)
 def test_the_rule_gives_every_cell_of_table_two(task, score, model, printed):
-    cells = paper.results()[task, score]
-    assert (model in bold(score, {name: cell.summary for name, cell in cells.items()})) == printed
+    entries = paper.results()[task, score]
+    assert (model in bold(score, {name: entry.summary for name, entry in entries.items()})) == printed
 
 
-def test_there_are_eighty_cells():
+def test_there_are_eighty_entries():
     assert len(CELLS) == 80
 
 
@@ -149,8 +149,8 @@ def test_a_score_nobody_knows_is_refused():
 def test_where_the_best_is_a_single_run_the_others_spread_counts() -> None:
     """An ensemble of all seeds is one run: nothing is known of its spread."""
     alone = Summary(0.10, float("nan"), 1)
-    cells = {"ensemble": alone, "near": Summary(0.12, 0.01, 3), "far": Summary(0.14, 0.01, 3)}
-    assert bold("nll", cells) == {"ensemble", "near"}
+    entries = {"ensemble": alone, "near": Summary(0.12, 0.01, 3), "far": Summary(0.14, 0.01, 3)}
+    assert bold("nll", entries) == {"ensemble", "near"}
 
 
 def of_the_paper(task):

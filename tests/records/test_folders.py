@@ -1,5 +1,6 @@
 """The folder of a run, from planned to done."""
 
+import json
 import multiprocessing
 
 import pytest
@@ -165,6 +166,12 @@ def test_a_marker_of_before_vouches_for_records_that_are_there(finished):
 def test_a_damaged_marker_vouches_for_nothing(finished, marker):
     finished.done_file.write_text(marker)
     assert finished.damage == ["done is damaged."]
+
+
+def test_a_marker_may_name_what_no_file_can_be_called(finished):
+    name = "r" * 1000
+    finished.done_file.write_text(json.dumps({"sha256": {name: "0"}}))
+    assert finished.damage == [f"{name} is missing."]
 
 
 @pytest.mark.parametrize("name", ["config.json", "timing.jsonl", "failed.jsonl", "corruptions.jsonl"])

@@ -3,7 +3,7 @@
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.records.gathering import corruptions_file, gather, timing_file
+from totalcal.records.progress import corruptions_file, gather, timing_file
 from totalcal.records.store import read_lines
 
 
@@ -13,8 +13,8 @@ def test_finished_runs_are_gathered_seed_by_seed_and_unfinished_ones_are_not(tmp
         finish_run(runs, model=model, seed=seed)
     finish_run(runs, model="bnn", done=False)
     assert gather(runs, target).records == 4
-    cells = [(line["seed"], line["model"]) for line in read_lines(target)]
-    assert cells == [(0, "softmax"), (0, "etp"), (1, "softmax"), (1, "etp")]
+    entries = [(line["seed"], line["model"]) for line in read_lines(target)]
+    assert entries == [(0, "softmax"), (0, "etp"), (1, "softmax"), (1, "etp")]
 
 
 def test_what_came_from_elsewhere_stays_and_what_ran_again_is_replaced(tmp_path, finish_run):

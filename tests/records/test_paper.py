@@ -14,7 +14,7 @@ def test_the_tables_are_whole():
     assert len(paper.results()) == 5 * 4
     assert len(paper.corruptions()) == 3 * 5 * 2
     for table in (paper.results(), paper.corruptions()):
-        assert all(set(cells) == set(paper.MODELS) for cells in table.values())
+        assert all(set(entries) == set(paper.MODELS) for entries in table.values())
 
 
 def test_etp_is_the_only_model_with_every_part():

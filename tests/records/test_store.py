@@ -72,3 +72,10 @@ def test_reading_records_never_loads_torch():
     program = "import sys, totalcal.records, totalcal.records.paper; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_words_of_version_0_1_are_read_as_those_of_today(tmp_path):
+    path = tmp_path / "records.jsonl"
+    append(path, {**RECORD, "model": "np", "positive": "out-of-domain"})
+    (record,) = read(path)
+    assert (record["model"], record["positive"]) == ("neural_process", "out-of-distribution")

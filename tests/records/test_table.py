@@ -7,7 +7,7 @@ import re
 import pytest
 
 from totalcal.records.table import (
-    Cell,
+    Entry,
     Group,
     Table,
     as_csv,
@@ -24,7 +24,9 @@ HOSTILE = "a[/red][b]\x1b[31m\x9b2J\n\u202e|&%$#_{}~^\\<script>"
 
 @pytest.fixture
 def table() -> Table:
-    return Table([HOSTILE, HOSTILE], [Group(HOSTILE, [[Cell(HOSTILE), Cell(HOSTILE, bold=True)]])], [HOSTILE])
+    return Table(
+        [HOSTILE, HOSTILE], [Group(HOSTILE, [[Entry(HOSTILE), Entry(HOSTILE, bold=True)]])], [HOSTILE]
+    )
 
 
 @pytest.mark.parametrize("colour", [False, True])
@@ -46,24 +48,24 @@ def test_markdown_stays_one_line_per_row(table: Table) -> None:
 def test_latex_escapes_everything_that_it_would_run(table: Table) -> None:
     rows = [line for line in as_latex(table).splitlines() if line.startswith("a[")]
     for row in rows:
-        for cell in row.removesuffix(r" \\").split(" & "):
-            assert r"\textbackslash{}<script>" in cell
-            assert r"\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}" in cell
+        for entry in row.removesuffix(r" \\").split(" & "):
+            assert r"\textbackslash{}<script>" in entry
+            assert r"\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}" in entry
 
 
 def test_a_measurement_is_mathematics_and_a_name_with_its_sign_is_not() -> None:
-    table = Table.of_rows("", "", ["", ""], [[Cell(r"\input ± x"), Cell("7.1 ± 0.1")]])
+    table = Table.of_rows("", "", ["", ""], [[Entry(r"\input ± x"), Entry("7.1 ± 0.1")]])
     assert r"\textbackslash{}input $\pm$ x & $7.1 \pm 0.1$ \\" in as_latex(table).splitlines()
 
 
 def test_html_escapes_names_and_sorts_by_what_it_is_told(table: Table) -> None:
     assert "<script>" not in as_html(table, label=HOSTILE)
-    cells = [[Cell("etp"), Cell("7.1 ± 0.1", bold=True, sort=0.071, note="paper 7.9")]]
-    shown = as_html(Table.of_rows("", "A caption", ["model", "error"], cells))
-    cell = '<td data-key="0.071" class="number"><strong>7.1 ± 0.1</strong><small>paper 7.9</small></td>'
-    assert cell in shown
+    entries = [[Entry("etp"), Entry("7.1 ± 0.1", bold=True, sort=0.071, note="paper 7.9")]]
+    shown = as_html(Table.of_rows("", "A caption", ["model", "error"], entries))
+    entry = '<td data-key="0.071" class="number"><strong>7.1 ± 0.1</strong><small>paper 7.9</small></td>'
+    assert entry in shown
     assert "<figcaption>A caption</figcaption>" in shown
-    assert "<details>" in as_html(Table.of_rows("", "A caption", ["model", "error"], cells, folded=True))
+    assert "<details>" in as_html(Table.of_rows("", "A caption", ["model", "error"], entries, folded=True))
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "−", "@", "\t", "\r"])

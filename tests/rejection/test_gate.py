@@ -57,9 +57,9 @@ def test_two_bars_tell_a_foreign_input_from_overlapping_classes():
     prediction, labels = dirichlets(2000)
     gate = Gate.fitted(prediction, labels, bars=OVERLAP_AND_DOMAIN)
     overlap = [[12.0, 12.0, -5.0]]  # much evidence for two classes at once
-    foreign = [[-3.0, -3.0, -3.0]]  # hardly any evidence
+    elsewhere = [[-3.0, -3.0, -3.0]]  # hardly any evidence
     clear = [[12.0, -5.0, -5.0]]
-    rows = torch.tensor([overlap, foreign, clear]).transpose(0, 1).expand(4, -1, -1)  # as many draws
+    rows = torch.tensor([overlap, elsewhere, clear]).transpose(0, 1).expand(4, -1, -1)  # as many draws
     decisions = gate(Predictive(Dirichlet(rows)))
     assert decisions.verdicts == ["ask a person", "not my domain", "accept"]
     assert_array_equal(decisions.accepted, [False, False, True])

@@ -33,7 +33,7 @@ def kept(seed: int, memory: bool = False, ood: tuple[str, ...] = ("letters", "no
         "reliability/accuracy": np.clip(confidence - 0.1 * rng.random(10), 0, 1),
         "reliability/counts": counts,
         "entropy/edges": edges,
-        "entropy/in_domain": np.histogram(rng.gamma(1, 0.3, 500), edges)[0],
+        "entropy/in_distribution": np.histogram(rng.gamma(1, 0.3, 500), edges)[0],
         "risk_coverage/coverage": np.linspace(0.01, 1, 50),
         "risk_coverage/risk": np.linspace(0, 0.1, 50) ** 2 * 10,
         "decomposition/right": np.array([0.02, 0.01, 0.05]),
@@ -85,6 +85,21 @@ def record(model: str, seed: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+def remembered(error: float) -> Iterator[dict[str, Any]]:
+    """Lines of the domain benchmark: familiarity tells both OOD sets, the entropy one."""
+    fades = ("0", "0.001", "0.003", "0.01")
+    fit = {f"{score}/{fade}": 0.1 for score in ("nll", "ece") for fade in fades}
+    yield {"ood": "none", "false_alarms/0.05": 0.048, "false_alarms/0.01": 0.009, **fit}
+    for name, nearness, entropy in (("letters", "near", 0.7), ("noise", "far", 0.95)):
+        areas = {"auroc_by_unfamiliarity": 0.99, "auroc_by_entropy": entropy, "auroc_by_knn": 0.9}
+        faded = {f"auroc_faded/{fade}": 0.9 for fade in fades}
+        yield {"ood": name, "nearness": nearness, **areas, **faded}
+    for severity in range(1, 6):
+        told = {"familiarity": 0.5 / severity, "alarms/0.05": 0.1 * severity, "wrong_by_entropy": 0.8}
+        both = {"wrong_by_unfamiliarity": 0.7, "wrong_by_both": 0.75, "error": error * severity}
+        yield {"ood": "corruption/fog", "severity": severity, **told, **both, **fit}
+
+
 @pytest.fixture
 def artefacts() -> Callable[..., dict[str, Any]]:
     """Artefacts with every part, by seed."""
@@ -125,6 +140,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             scores = {"error": error * severity, "ece": 0.02 * severity, "ece_100": 0.03 * severity}
             place = {"corruption": kind, "severity": severity, "examples": 360, "config": folder.name}
             append(folder.corruptions_file, {**record(model, seed), **place, **scores})
+        for line in remembered(error):
+            append(folder.domain_file, {**record(model, seed), "config": folder.name, **line})
     return root
 
 

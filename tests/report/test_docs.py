@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from totalcal.records.table import Cell, Table
+from totalcal.records.table import Entry, Table
 from totalcal.report.blocks import Section
 from totalcal.report.boards import Board, boards
 
@@ -16,8 +16,10 @@ def test_the_section_of_the_page_works(runs: Path) -> None:
     if not PAGE.exists():
         pytest.skip("the documentation is not beside the tests")
     (code,) = re.findall("```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    names = {"Board": Board, "Cell": Cell, "Section": Section, "Table": Table}
+    names = {"Board": Board, "Entry": Entry, "Section": Section, "Table": Table}
     exec(code, names)
     (board,) = boards(runs)
     (table,) = names["epochs_section"](board).blocks
-    assert [[cell.text for cell in row] for row in table.rows] == [["softmax", "2"]] * 2 + [["etp", "2"]] * 2
+    assert [[entry.text for entry in row] for row in table.rows] == [["softmax", "2"]] * 2 + [
+        ["etp", "2"]
+    ] * 2

@@ -3,7 +3,7 @@
 import pytest
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.records.gathering import gather
+from totalcal.records.progress import gather
 from totalcal.records.store import write_lines
 from totalcal.report.markdown import BLOCKS, fill, filled, pages_beneath, stale_pages
 

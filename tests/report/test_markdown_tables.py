@@ -34,7 +34,7 @@ def test_the_table_says_which_side_is_better_and_leaves_out_what_the_paper_lacks
     table = gap_table([make_record("etp"), make_record("softmax"), make_record("etp", seed=1)])
     (group,) = table.groups
     assert [row[0].text for row in group.rows] == ["etp"]
-    error, nll, _, auroc = (cell.text for cell in group.rows[0][1:])
+    error, nll, _, auroc = (entry.text for entry in group.rows[0][1:])
     assert error.startswith("▼ +")
     assert nll.startswith("▲ −")
     assert auroc.startswith("▼ +0.0")
@@ -44,7 +44,7 @@ def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
     records = [make_record(seed=seed, nll=nll) for seed, nll in ((0, 0.2), (1, 0.4))]
     records += [make_record(seed=0, nll=0.9, settings={"weight_kl": 0})]
     (group,) = scores_table(records, ["nll"]).groups
-    shown = {row[0].text: [cell.text for cell in row[1:]] for row in group.rows}
+    shown = {row[0].text: [entry.text for entry in row[1:]] for row in group.rows}
     assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl_scale=0)": ["0.900", "1"]}
     assert [row[1].bold for row in group.rows] == [True, False]
 
@@ -79,7 +79,7 @@ def test_a_set_shows_one_hash_or_those_of_its_seeds_in_order(make_record):
 
 def test_a_section_for_the_runs_and_one_for_the_data(make_record):
     table = hashes_table([make_record(config="abc", settings={"epochs": 10}, **{"sha256/test": "def"})])
-    shown = {group.title: [[cell.text for cell in row] for row in group.rows] for group in table.groups}
+    shown = {group.title: [[entry.text for entry in row] for row in group.rows] for group in table.groups}
     assert shown == {
         "fashion (paper, epochs=10), configurations by seed": [["etp", "abc"]],
         "fashion (paper, epochs=10), data": [["test", "def"]],

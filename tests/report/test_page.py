@@ -22,6 +22,7 @@ HEADINGS = (
     "OOD detection, set by set",
     "Is it right as often as it is sure?",
     "Does it notice OOD inputs?",
+    "Does its memory know the domain?",
     "Where does the uncertainty lie?",
     "What if it may abstain?",
     "How does it bear corruption?",
@@ -67,6 +68,17 @@ def test_the_same_records_give_the_same_bytes(runs: Path, html: str, tmp_path: P
 
 def test_the_verdict_names_the_model_that_nobody_beats(html: str) -> None:
     assert "etp is not beaten on any of model fit (nll)" in html
+
+
+def test_familiarity_stands_beside_entropy_and_baselines_the_worst_set_first(html: str) -> None:
+    section = html.partition("<h3>Does its memory know the domain?")[2].partition("<h3>")[0]
+    text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", section))
+    assert "worst noise letters" in text  # the worst of all first, then far before near
+    rows = {
+        name: text.partition(f"{name} ")[2].split()[0]
+        for name in ("familiarity", "entropy", "50th neighbour")
+    }
+    assert rows == {"familiarity": "99.0", "entropy": "70.0", "50th neighbour": "90.0"}
 
 
 def test_the_page_refers_to_nothing_outside_of_itself(html: str) -> None:
@@ -177,6 +189,14 @@ def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
         "Curves of each model's first seed: "
         "0 of softmax, ensemble (members=2); 1 of etp, ensemble (members=4)."
     )
+
+
+def test_the_commands_name_settings_as_they_are_called_today(
+    make_run: Callable[..., object], tmp_path: Path
+) -> None:
+    make_run("etp", 0, settings={"weight_kl": 0.5})
+    (board,) = boards(tmp_path / "runs")
+    assert "--set weight_kl_scale=0.5" in commands(board)
 
 
 def test_of_very_many_settings_a_page_draws_what_a_person_can_look_at_and_folds_the_rest(

@@ -50,7 +50,7 @@ def test_bad_predictions_are_refused(score, probabilities, labels, error, words)
 @pytest.mark.parametrize("score", [scores.auroc, scores.aupr_in, scores.aupr_out, scores.fpr_at_tpr])
 @pytest.mark.parametrize("inside", [[], [np.nan], [[0.1]]], ids=["empty", "NaN", "matrix"])
 def test_bad_rankings_are_refused(score, inside):
-    with pytest.raises(InputError, match="in-domain"):
+    with pytest.raises(InputError, match="in-distribution"):
         score(inside, [0.5])
 
 

@@ -120,7 +120,7 @@ def test_it_exports_flat_and_as_json(outputs):
     assert {"error", "nll", "brier", "ece", "auroc", "auroc/near", "fpr95/far", "majority_error"} <= set(
         loaded
     )
-    assert (loaded["bins"], loaded["examples"], loaded["positive"]) == (10, 500, "out-of-domain")
+    assert (loaded["bins"], loaded["examples"], loaded["positive"]) == (10, 500, "out-of-distribution")
 
 
 def test_an_infinite_nll_is_null_in_json_and_there_is_no_auroc_without_a_panel():
@@ -133,7 +133,7 @@ def test_an_infinite_nll_is_null_in_json_and_there_is_no_auroc_without_a_panel()
 
 def test_it_prints_as_a_table_that_says_which_class_is_positive(outputs):
     text = str(scores.evaluate_outputs(*outputs[:2], "probabilities", outputs[2]))
-    assert "out-of-domain is the positive class" in text
+    assert "out-of-distribution (OOD) is the positive class" in text
     assert "AUROC, worst (near)" in text
     assert "500 examples, 5 classes, 1 draw, seed 0" in text
 
@@ -160,11 +160,11 @@ def test_a_test_set_without_labels_or_without_rows_is_refused():
 
 
 @pytest.mark.parametrize(
-    "stranger", [nn.Linear(2, 3), DummyClassifier().fit([[0], [1]], [0, 1])], ids=["net", "sklearn"]
+    "unwrapped", [nn.Linear(2, 3), DummyClassifier().fit([[0], [1]], [0, 1])], ids=["net", "sklearn"]
 )
-def test_what_is_no_predictor_is_told_how_to_become_one(stranger):
+def test_what_is_no_predictor_is_told_how_to_become_one(unwrapped):
     with pytest.raises(InputError, match=r"from_sklearn\(classifier\)"):
-        scores.evaluate(stranger, (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
+        scores.evaluate(unwrapped, (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
 
 
 def test_a_predict_that_takes_no_draws_is_told_what_the_protocol_is():
@@ -277,3 +277,18 @@ def test_the_mask_of_an_ood_set_is_not_read_as_labels():
     verdict = scores.evaluate(Masked(), test, {"masked": (values[:4], 0 * mask[:4])}, batch_size=4)
     assert (verdict.error, verdict.auroc) == (0.0, 1.0)
     assert verdict.panel["masked"].examples == 4
+
+
+def test_a_mistyped_uncertainty_is_noticed_in_the_first_block():
+    asked = []
+
+    def outputs(inputs):
+        asked.append(len(inputs))
+        return inputs
+
+    test = torch.randn(1000, 3), torch.arange(1000) % 3
+    with pytest.raises(UnknownNameError, match="Did you mean 'entropy'"):
+        scores.evaluate(
+            scores.ExternalPredictor(outputs, "logits"), test, uncertainty="entrpy", batch_size=10
+        )
+    assert asked == [10]

@@ -1,14 +1,24 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.special import softmax
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.scores import ExternalPredictor, as_predictive, from_arrays, from_module, from_sklearn
+from totalcal import ETPClassifier
+from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError
+from totalcal.scores import ExternalPredictor, as_predictive, evaluate, from_arrays, from_module, from_sklearn
+from totalcal.scores.external import eval_mode
 
 LOGITS = np.array([[0.3, -1.0, 2.0], [5.0, 0.0, -5.0]])
 KINDS = {
@@ -73,10 +83,37 @@ def test_a_scikit_learn_classifier_is_judged_by_its_own_probabilities():
     assert_allclose(predictive.probabilities, forest.predict_proba(features), atol=1e-12)
 
 
-def test_a_classifier_with_other_labels_is_refused_before_it_misleads():
+def test_a_classifier_is_judged_by_its_own_labels_whatever_they_are_called():
     features, labels = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="LabelEncoder"):
-        from_sklearn(RandomForestClassifier(n_estimators=2).fit(features, labels + 1))
+    words = np.array(["setosa", "versicolor", "virginica"])[labels]
+    forest = RandomForestClassifier(n_estimators=5, max_depth=2, random_state=0)
+    expected = evaluate(from_sklearn(forest.fit(features, labels)), (torch.tensor(features), labels))
+    for names in (words, labels + 1):
+        found = evaluate(from_sklearn(forest.fit(features, names)), (torch.tensor(features), names))
+        assert (found.error, found.nll) == (expected.error, expected.nll)
+    batches = DataLoader(TensorDataset(torch.tensor(features), torch.tensor(labels + 1)), batch_size=40)
+    assert evaluate(from_sklearn(forest), batches).error == expected.error
+    with pytest.raises(LabelError, match="the label 'rose' is none of the model's 3 classes"):
+        evaluate(from_sklearn(forest.fit(features, words)), (torch.tensor(features), ["rose"] * 150))
+
+
+def test_a_data_frame_reaches_a_classifier_as_it_is():
+    frame = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0] * 20, "colour": ["red", "red", "blue", "blue"] * 20})
+    labels = np.array(["no", "no", "yes", "yes"] * 20)
+    columns = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough")
+    pipeline = make_pipeline(columns, ETPClassifier(max_epochs=3, draws=3, random_state=0)).fit(frame, labels)
+    verdict = evaluate(
+        from_sklearn(pipeline), (frame, labels), {"huge": frame.assign(size=1e3)}, batch_size=32
+    )
+    assert (verdict.examples, verdict.draws, list(verdict.panel)) == (80, 3, ["huge"])
+    assert_allclose(verdict.observed.test.probabilities, pipeline.predict_proba(frame), rtol=1e-12)
+    with pytest.raises(ShapeError, match="80 inputs, but 3 labels"):
+        evaluate(from_sklearn(pipeline), (frame, labels[:3]))
+
+
+def test_a_classifier_that_is_not_fitted_is_refused():
+    with pytest.raises(InputError, match="fit it first"):
+        from_sklearn(RandomForestClassifier())
 
 
 @pytest.mark.parametrize(
@@ -100,3 +137,36 @@ def test_outputs_that_are_not_what_is_stated_are_refused(outputs, kind, error, w
 def test_the_kind_is_checked_when_it_is_stated():
     with pytest.raises(UnknownNameError, match="Did you mean 'logits'"):
         ExternalPredictor(lambda inputs: inputs, "logit")
+
+
+def test_threads_that_come_and_go_leave_the_mode_as_it_was():
+    """One that leaves while another is inside would else switch training on in the middle of its pass."""
+    net, inside, leave = (
+        nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def first():
+        with eval_mode(net):
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    inside.wait(10)
+    with eval_mode(net):
+        leave.set()
+        thread.join()
+        assert not any(part.training for part in net.modules())
+    assert all(part.training for part in net.modules())
+
+
+def test_a_net_is_not_left_in_eval_mode_by_threads_that_overlap():
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    predictor, rows = from_module(net, "logits"), torch.randn(4, 2)
+    before = net[1].running_mean.clone()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: predictor.predict(rows), range(200)))
+    assert torch.equal(net[1].running_mean, before)
+    assert net.training

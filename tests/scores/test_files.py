@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, LabelError, ShapeError
 from totalcal.scores.evaluate import evaluate_files, read_outputs
 
 
@@ -17,8 +17,8 @@ def saved(tmp_path):
 
 def test_a_file_is_judged_with_its_foreign_files(saved):
     test = saved("test", probabilities=np.array([[0.9, 0.1], [0.2, 0.8]]), labels=np.array([0, 1]))
-    foreign = saved("noise", probabilities=np.array([[0.5, 0.5]]))
-    verdict = evaluate_files(test, [foreign])
+    noise = saved("noise", probabilities=np.array([[0.5, 0.5]]))
+    verdict = evaluate_files(test, [noise])
     assert (verdict.error, verdict.auroc, list(verdict.panel)) == (0.0, 1.0, ["noise"])
 
 
@@ -27,6 +27,15 @@ def test_draws_come_first_in_a_file(saved):
     verdict = evaluate_files(saved("test", probabilities=draws, labels=np.zeros(3, dtype=int)))
     assert verdict.nll == pytest.approx(-np.log(0.8))
     assert (verdict.draws, verdict.examples) == (2, 3)
+
+
+def test_labels_of_a_file_may_be_names_of_its_classes(saved):
+    probabilities, words = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array(["cat", "dog"])
+    assert evaluate_files(saved("names", probabilities=probabilities, labels=words, classes=words)).error == 0
+    with pytest.raises(LabelError, match="Names need `classes`"):
+        evaluate_files(saved("no names", probabilities=probabilities, labels=words))
+    with pytest.raises(ShapeError, match="2 columns, but 1 names"):
+        evaluate_files(saved("few", probabilities=probabilities, labels=words, classes=words[:1]))
 
 
 def test_a_file_states_exactly_one_kind(saved):

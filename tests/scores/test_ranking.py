@@ -20,33 +20,33 @@ any_scores = st.lists(
 )
 
 
-def brute_force_auroc(inside, outside):
-    return np.mean([(o > i) + (o == i) / 2 for i, o in itertools.product(inside, outside)])
+def brute_force_auroc(in_distribution, ood):
+    return np.mean([(o > i) + (o == i) / 2 for i, o in itertools.product(in_distribution, ood)])
 
 
 @settings(deadline=None, max_examples=60)
 @given(any_scores, any_scores)
-def test_auroc_is_the_share_of_ordered_pairs(inside, outside):
-    assert_allclose(scores.auroc(inside, outside), brute_force_auroc(inside, outside), atol=1e-12)
+def test_auroc_is_the_share_of_ordered_pairs(in_distribution, ood):
+    assert_allclose(scores.auroc(in_distribution, ood), brute_force_auroc(in_distribution, ood), atol=1e-12)
 
 
 @settings(deadline=None, max_examples=60)
 @given(any_scores, any_scores)
-def test_fpr95_is_the_best_of_all_thresholds(inside, outside):
+def test_fpr95_is_the_best_of_all_thresholds(in_distribution, ood):
     rates = [
-        np.mean(np.array(inside) >= threshold)
-        for threshold in {*inside, *outside}
-        if np.mean(np.array(outside) >= threshold) >= 0.95
+        np.mean(np.array(in_distribution) >= threshold)
+        for threshold in {*in_distribution, *ood}
+        if np.mean(np.array(ood) >= threshold) >= 0.95
     ]
-    assert scores.fpr_at_tpr(inside, outside) == pytest.approx(min(rates))
+    assert scores.fpr_at_tpr(in_distribution, ood) == pytest.approx(min(rates))
 
 
 def test_finite_scores_give_what_scikit_learn_gives():
     random = np.random.default_rng(0)
-    inside, outside = random.normal(size=300).round(1), random.normal(1, 1, size=200).round(1)
+    in_distribution, ood = random.normal(size=300).round(1), random.normal(1, 1, size=200).round(1)
     is_outside = np.repeat([0, 1], [300, 200])
-    together = np.concatenate([inside, outside])
-    ranking = scores.rank(inside, outside)
+    together = np.concatenate([in_distribution, ood])
+    ranking = scores.rank(in_distribution, ood)
     assert_allclose(ranking.auroc, roc_auc_score(is_outside, together))
     assert_allclose(ranking.aupr_out, average_precision_score(is_outside, together))
     assert_allclose(ranking.aupr_in, average_precision_score(1 - is_outside, -together))
@@ -57,14 +57,14 @@ def test_all_scores_equal_is_chance():
 
 
 def test_out_of_domain_is_the_positive_class():
-    assert scores.auroc(inside=[0.1, 0.2], outside=[0.8, 0.9]) == 1
-    assert scores.auroc(inside=[0.8, 0.9], outside=[0.1, 0.2]) == 0
+    assert scores.auroc(in_distribution=[0.1, 0.2], ood=[0.8, 0.9]) == 1
+    assert scores.auroc(in_distribution=[0.8, 0.9], ood=[0.1, 0.2]) == 0
 
 
 def test_any_rising_map_leaves_the_ranking_alone():
     random = np.random.default_rng(1)
-    inside, outside = random.exponential(size=50), random.exponential(2, size=60)
-    assert scores.rank(np.exp(inside) * 1e6, np.exp(outside) * 1e6) == scores.rank(inside, outside)
+    in_distribution, ood = random.exponential(size=50), random.exponential(2, size=60)
+    assert scores.rank(np.exp(in_distribution) * 1e6, np.exp(ood) * 1e6) == scores.rank(in_distribution, ood)
 
 
 def test_a_tpr_of_nothing_is_refused():

@@ -10,13 +10,15 @@ import torch
 from sklearn.datasets import load_digits
 
 import totalcal
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import SavedModel
 from totalcal.monitoring import Monitor, watched_scores
-from totalcal.pictures import PictureSteps
+from totalcal.preprocessing import PictureSteps, Preprocessing
 from totalcal.rejection import FalseRejection, Gate
-from totalcal.serving.app import Service, application
+from totalcal.rejection.predictions import PredictionSets
+from totalcal.serving.app import Service
 from totalcal.serving.guard import Limits
+from totalcal.serving.listening import server
+from totalcal.thumbnails import Thumbnails
 
 
 @pytest.fixture(scope="session")
@@ -49,23 +51,18 @@ def saved(digits):
     gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
     prediction = without.predict_shared(held_out, 5)
     monitor = Monitor.start(watched_scores(prediction))
-    return SavedModel(model, gate, tuple(range(10)), preprocessing, monitor=monitor)
+    thumbnails = Thumbnails.of(model, (inputs[:1000], truth[:1000]), preprocessing)
+    sets = PredictionSets.fitted(prediction, labels[1400:], 0.9)
+    return SavedModel(
+        model, gate, tuple(range(10)), preprocessing, monitor=monitor, sets=sets, thumbnails=thumbnails
+    )
 
 
 class Running:
     """An HTTP server in a thread."""
 
     def __init__(self, service):
-        import uvicorn
-
-        config = uvicorn.Config(
-            application(service),
-            port=0,
-            log_level="error",
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=20,
-        )
-        self.service, self.server = service, uvicorn.Server(config)
+        self.service, self.server = service, server(service, port=0)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
         while not self.server.started:

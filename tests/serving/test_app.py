@@ -1,9 +1,11 @@
 """The service answers what the model says, to the bit, and tells clients what they did wrong."""
 
 import json
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ import pytest
 from totalcal.errors import InputError
 from totalcal.predicting.answers import answers
 from totalcal.predicting.inputs import rows_of
-from totalcal.serving.app import Service, check_binding
+from totalcal.rejection.predictions import PredictionSets
+from totalcal.serving.app import Service
+from totalcal.serving.listening import check_binding
 
 
 def infer(client, images, **more):
@@ -71,10 +75,25 @@ def test_people_get_class_terms_familiarity_decision_and_why(client, saved, digi
     assert said["familiarity"] == own.familiarity[0]
     assert said["decision"] == "accept"
     noise = np.random.default_rng(0).random(64)
-    [strange] = client.post("/predict", json={"row": noise.tolist()}).json()["predictions"]
-    assert strange["decision"] == "not my domain"
-    assert "unfamiliarity" in strange["reason"]
-    assert strange["familiarity"] < 0.05
+    [answer] = client.post("/predict", json={"row": noise.tolist()}).json()["predictions"]
+    assert answer["decision"] == "not my domain"
+    assert "unfamiliarity" in answer["reason"]
+    assert answer["familiarity"] < 0.05
+
+
+def test_people_get_the_classes_that_cannot_be_ruled_out(client, saved, digits):
+    rows = digits[0][1400:1450]
+    said = client.post("/predict", json={"rows": rows.tolist()}).json()["predictions"]
+    own = saved.predict(rows).set(coverage=0.9)
+    assert [each["set"] for each in said] == [
+        [str(k) for k in row.nonzero().flatten().tolist()] for row in own
+    ]
+
+
+def test_sets_of_other_draws_are_refused_at_the_start(saved, digits):
+    other = PredictionSets.fitted(saved.predict_shared(digits[0][1400:], 3), digits[1][1400:])
+    with pytest.raises(InputError, match="3 draws"):
+        Service(replace(saved, sets=other))
 
 
 def test_a_picture_is_read_as_predict_reads_it(client, saved, digits, picture, tmp_path):
@@ -86,6 +105,14 @@ def test_a_picture_is_read_as_predict_reads_it(client, saved, digits, picture, t
     [said] = response.json()["predictions"]
     assert list(said["probabilities"].values()) == own.probabilities[0].tolist()
     assert said["class"] == "7"
+
+
+def test_the_nearest_training_pictures_are_of_its_own_class(client, digits, picture):
+    sent = {"content": picture(digits[0][3]), "headers": {"Content-Type": "image/png"}}
+    [shown] = client.post("/nearest", **sent).json()["nearest"]
+    assert [each["class"] for each in shown][:3] == ["3", "3", "3"]
+    assert all(each["picture"].startswith("data:image/png;base64,") for each in shown)
+    assert client.post("/nearest", json={"rows": digits[0][:17].tolist()}).status_code == 413
 
 
 def test_64_at_once_get_their_own_answers(running, saved, digits):
@@ -155,6 +182,9 @@ def test_the_monitor_is_fed_exported_and_kept(serve, digits, tmp_path):
         seen = client.get("/about").json()["monitor"]
     assert 'totalcal_monitor_alarm{score="unfamiliarity"} 1.0' in metrics
     assert "totalcal_monitor_rows 60.0" in metrics
+    mean = float(re.search(r'totalcal_monitor_mean{score="unfamiliarity"} (.*)', metrics)[1])
+    before = float(re.search(r'totalcal_monitor_held_out_mean{score="unfamiliarity"} (.*)', metrics)[1])
+    assert mean > 2 * before > 0
     assert 'totalcal_rows_total{decision="not my domain"}' in metrics
     assert 'path="/v2/models/{name}/infer",status="200"' in metrics
     assert "unfamiliarity" in seen["alarms"]

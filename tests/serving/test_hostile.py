@@ -1,10 +1,13 @@
 """Hostile clients get a clear refusal, and the service stays up."""
 
+import http.client
 import socket
 import time
 
 import numpy as np
 import pytest
+
+from totalcal.serving.guard import Limits
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -87,6 +90,64 @@ def test_a_slow_client_is_refused_and_holds_nobody_up(running, client):
         assert b"408" in slow.recv(4096)
 
 
+def until_closed(connection):
+    """All that comes until the service closes the connection."""
+    connection.settimeout(10)
+    said = b""
+    while part := connection.recv(65536):
+        said += part
+    return said
+
+
+@pytest.mark.parametrize("head", [b"", b"GET /v2/health/live HTTP/1.1\r\nHost: local"])
+def test_a_head_that_never_ends_is_refused_in_time(running, head):
+    with socket.create_connection(("127.0.0.1", running.port)) as slow:
+        started = time.monotonic()
+        slow.sendall(head)
+        said = until_closed(slow)
+        assert 1.5 < time.monotonic() - started < 6
+        assert said.startswith(b"HTTP/1.1 408 ")
+        assert b"did not arrive within 2 seconds" in said
+
+
+def trickles(connection):
+    """One byte more, and whether the service still listens."""
+    try:
+        connection.sendall(b"G")
+        connection.recv(4096)  # a refusal, or the end
+        return False
+    except TimeoutError:
+        return True
+
+
+def test_a_head_that_trickles_is_refused_in_time_also_on_a_connection_that_was_used(running):
+    with socket.create_connection(("127.0.0.1", running.port)) as slow:
+        slow.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        first = http.client.HTTPResponse(slow)
+        first.begin()
+        assert first.status == 200
+        first.read()  # to its last byte: one that came later would look like a refusal
+        started = time.monotonic()
+        slow.settimeout(0.1)
+        while trickles(slow) and time.monotonic() - started < 10:
+            pass
+        assert 1.5 < time.monotonic() - started < 6
+
+
+def test_a_client_that_reads_no_answer_is_let_go(serve):
+    """It asks for page after page on one connection, until every buffer between the two is full."""
+    running = serve(limits=Limits(seconds=1.0))
+    connections = running.server.server_state.connections
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", running.port))
+        deaf.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3000)
+        deadline = time.monotonic() + 20
+        while connections and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not connections
+
+
 def test_a_client_that_goes_away_leaves_nothing_behind(running, client):
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", running.port)) as gone:
@@ -111,6 +172,47 @@ def test_no_answer_without_the_token(serve):
 
 def test_a_page_elsewhere_cannot_ask_by_another_name(client):
     assert client.get("/about", headers={"Host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
+def test_a_page_elsewhere_cannot_post_to_it(client, origin):
+    refused = client.post("/predict", json={"row": [0] * 64}, headers={"Origin": origin})
+    assert refused.status_code == 403
+
+
+def test_its_own_page_can_post_to_it(client, running):
+    answered = client.post("/predict", json={"row": [0] * 64}, headers={"Origin": running.url})
+    assert answered.status_code == 200
+
+
+def test_numbers_that_the_model_has_no_answer_to_are_refused_and_not_watched(serve):
+    running = serve()
+    with running.client() as client:
+        for huge in (3e38, 1e300):
+            refused = client.post("/predict", json={"row": [huge, -huge] * 32})
+            assert refused.status_code == 422, refused.text
+        assert client.post("/predict", json={"row": [0] * 64}).status_code == 200
+    running.stop()
+    assert running.service.monitor.rows == 1
+
+
+def test_what_is_beside_a_row_in_the_body_is_refused(client):
+    refused = client.post("/predict", json={"row": [0] * 64, "rows": [[0] * 64]})
+    assert refused.status_code == 422
+
+
+def test_64_hostile_clients_at_once_keep_nobody_out(running, client):
+    request = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+    slow = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(64)]
+    try:
+        for number, each in enumerate(slow):
+            each.sendall(request[: 20 + number])
+        assert client.post("/predict", json={"row": [0] * 64}).status_code == 200
+        assert all(b"408" in until_closed(each) for each in slow)
+    finally:
+        for each in slow:
+            each.close()
+    assert client.get("/v2/health/ready").status_code == 200
 
 
 def test_logs_hold_no_inputs(client, capfd):

@@ -67,6 +67,8 @@ def test_a_dropped_picture_is_asked_about(page, digits, picture):
     drop(page, picture(digits[0][7]))
     page.wait_for_selector("#result:visible")
     assert page.locator("#class").inner_text() == "7"
+    middle = "[...pen.getImageData(0, 0, 280, 280).data].filter((v, i) => i % 4 === 0 && v < 128).length"
+    page.wait_for_function(f"{middle} > 1000")  # the drawing shows it
 
 
 def test_the_keyboard_draws_and_asks(page):
@@ -82,6 +84,37 @@ def test_what_is_no_picture_is_told(page):
     drop(page, b"no picture")
     page.wait_for_selector("#problem:not(:empty)")
     assert "cannot be read" in page.locator("#problem").inner_text()
+
+
+def test_it_shows_training_pictures_and_the_classes_left(page, digits, picture):
+    drop(page, picture(digits[0][7]))
+    page.wait_for_selector("#likeness:visible")
+    assert page.locator("#shown img").count() == 5
+    assert page.locator("#shown li").first.inner_text() == "7"
+    assert page.evaluate("[...document.querySelectorAll('#shown img')].every(i => i.naturalWidth === 8)")
+    assert "7" in page.locator("#set").inner_text()
+
+
+def test_it_shows_the_monitor(page, digits, picture):
+    drop(page, picture(digits[0][7]))
+    page.wait_for_selector("#stream:visible")
+    assert "rows" in page.locator("#watched").inner_text()
+    assert page.locator("#ranks figure").count() == 2
+    assert page.locator("#ranks .tenths").first.locator("i").count() == 10
+
+
+def test_the_keyboard_reaches_everything(page):
+    """Tab goes through drawing, buttons, file and checkbox, and each shows that it has the focus."""
+    page.locator("body").click(position={"x": 2, "y": 2})
+    seen = []
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.id"))
+        outline = (
+            "getComputedStyle(document.activeElement.closest('.file') || document.activeElement).outlineStyle"
+        )
+        assert page.evaluate(outline) == "solid"
+    assert seen == ["canvas", "send", "clear", "file", "invert"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

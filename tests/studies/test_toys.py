@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from totalcal.errors import UnknownNameError
-from totalcal.studies.toys import Study, run_toy, toy_named
-from totalcal.studies.toys_report import line, numbers
+from totalcal.studies.toys import Study, line, numbers, run_toy, toy_named
 
 SEEDS = (0, 1, 2)
 

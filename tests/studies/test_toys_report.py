@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 
 from totalcal.cli import studies  # noqa: F401  # registers the commands
 from totalcal.cli.app import app
-from totalcal.studies.toys import run_toy
-from totalcal.studies.toys_report import draw_toy
+from totalcal.studies.toys import draw_toy, run_toy
 
 
 @pytest.mark.parametrize("name", ["gaussians", "iris"])

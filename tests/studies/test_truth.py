@@ -13,18 +13,20 @@ from totalcal.cli import app
 from totalcal.models import MODELS
 from totalcal.studies.truth import (
     QUICK,
+    TASKS,
     Measurement,
     Plan,
     claims,
     distance_to,
+    fitted,
     kl_to_truth,
-    measure_cell,
+    measure,
     rank_correlation,
     risk_ceiling,
     run,
+    training_set,
 )
 from totalcal.studies.truth_report import draw_truth, summaries, to_json, to_text
-from totalcal.studies.truth_tasks import TASKS, fitted, training_set
 
 PLAN = QUICK._replace(seeds=1)
 RANDOM = np.random.default_rng(0)
@@ -35,8 +37,8 @@ def found():
     return run(PLAN)
 
 
-def test_every_model_and_rival_is_measured_on_every_training_set(found):
-    assert len(found) == len(PLAN.cells) * (len(MODELS) + len(BASELINES))
+def test_every_model_and_baseline_is_measured_on_every_training_set(found):
+    assert len(found) == len(PLAN.training_sets) * (len(MODELS) + len(BASELINES))
     assert {row.model for row in found} == {*MODELS, *BASELINES}
 
 
@@ -50,7 +52,7 @@ def test_the_terms_exist_where_the_model_has_them(found):
 
 
 def test_a_cell_repeats_bit_by_bit(found):
-    again = measure_cell(PLAN, *PLAN.cells[0])
+    again = measure(PLAN, *PLAN.training_sets[0])
     assert [repr(row) for row in again] == [repr(row) for row in found[: len(again)]]
 
 
@@ -63,7 +65,7 @@ def test_training_brings_a_net_near_the_truth():
 
 def test_the_sweep_shares_its_cells_with_the_table():
     plan = Plan()
-    assert len(plan.cells) == len(set(plan.cells)) == plan.seeds * (3 + len(plan.sweep) - 1)
+    assert len(plan.training_sets) == len(set(plan.training_sets)) == plan.seeds * (3 + len(plan.sweep) - 1)
 
 
 def made_up(model, examples, reducible, irreducible, far=0.0):

@@ -3,16 +3,16 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from totalcal.studies.truth_tasks import RARE, TASKS, points, training_set
+from totalcal.studies.truth import RARE, TASKS, points, training_set
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_outside_points_have_less_density_than_nearly_all_inside(name):
     task = TASKS[name]
     where = points(task, 1000)
-    inside, outside = task.log_density(where.inside), task.log_density(where.outside)
-    assert len(inside) == len(outside) == 1000
-    assert np.mean(inside < outside.max()) <= 2 * RARE
+    in_distribution, ood = task.log_density(where.in_distribution), task.log_density(where.ood)
+    assert len(in_distribution) == len(ood) == 1000
+    assert np.mean(in_distribution < ood.max()) <= 2 * RARE
 
 
 @pytest.mark.parametrize("name", TASKS)

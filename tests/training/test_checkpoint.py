@@ -1,6 +1,8 @@
 """Checkpoint files that are damaged, newer or missing."""
 
+import hashlib
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,17 @@ def test_a_newer_format_is_refused_whatever_it_holds(tmp_path: Path) -> None:
     (tmp_path / "last.pt").write_bytes(json.dumps(header).encode() + b"\n???")
     with pytest.raises(CheckpointError, match="Upgrade"):
         load_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_of_format_1_goes_on_from_its_model(tmp_path: Path) -> None:
+    content = {entry.name: getattr(checkpoint(4), entry.name) for entry in fields(Checkpoint)}
+    del content["live"]
+    torch.save(content, tmp_path / "payload")
+    payload = (tmp_path / "payload").read_bytes()
+    header = {"what": "totalcal checkpoint", "format": 1, "sha256": hashlib.sha256(payload).hexdigest()}
+    (tmp_path / "last.pt").write_bytes(json.dumps(header).encode() + b"\n" + payload)
+    found = load_checkpoint(tmp_path)
+    assert (found.epoch, found.live) == (4, {})
 
 
 def test_best_and_last_are_kept_apart(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback
 from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.history import StepReport
-from totalcal.training.options import Contexts, Optimisation
+from totalcal.training.options import Augmentation, Contexts, Optimisation
 
 Pair = tuple[Tensor, Tensor]
 Make = Callable[..., TuringProcess]
@@ -196,3 +197,72 @@ def test_settings_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(InputError):
         fit(make_etp(), quadrants, **wrong)
+
+
+def test_a_frozen_backbone_leaves_nothing_to_augment_or_to_teach(quadrants: Pair, make_etp: Make) -> None:
+    for given in ({"augmentation": Augmentation(shifts=1)}, {"teacher": make_etp()}):
+        with pytest.raises(InputError, match="frozen backbone"):
+            fit(make_etp(layers="none"), quadrants, epochs=1, freeze_backbone=True, **given)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"optimisation": Optimisation("adamw", schedule="one_cycle", average=0.9)},
+        {"optimisation": Optimisation(warmup=1.5, weight_decay=0.1)},
+        {"augmentation": Augmentation(shifts=1, flips=True, cutout=2, brightness=0.2, contrast=0.2)},
+        {"augmentation": Augmentation(mixup=0.3), "optimisation": Optimisation(label_smoothing=0.1)},
+        {"teacher": True},
+    ],
+    ids=["averaged", "warm-up", "augmented", "mixed", "taught"],
+)
+def test_every_way_to_train_is_resumed_in_the_middle_of_an_epoch(
+    recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    images = torch.randn(60, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    data = images, (images.mean((1, 2, 3)) > 0).long()
+
+    def make(seed: int = 0) -> TuringProcess:
+        torch.manual_seed(seed)
+        net = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Dropout(0.2), nn.Linear(16, 2)
+        )
+        return etp(net, 2)
+
+    if recipe.get("teacher"):
+        recipe = {"teacher": make(seed=7)}
+    settings = {"epochs": 3, "batch_size": 16, "checkpoint_steps": 1, **recipe}
+    calm, stopped, resumed = make(), make(), make(seed=1)
+    history = fit(calm, data, checkpoints=tmp_path / "calm", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, data, checkpoints=tmp_path / "run", callbacks=[StopAt(1, 2)], **settings)
+    assert fit(resumed, data, checkpoints=tmp_path / "run", **settings).epochs == history.epochs
+    assert same(resumed, calm)
+    again = make(seed=2)
+    fit(again, data, checkpoints=tmp_path / "run", callbacks=[StopAt(0, 0)], **settings)
+    assert same(again, calm)
+
+
+def test_a_checkpoint_of_another_teacher_is_refused(quadrants: Pair, make_etp: Make, tmp_path: Path) -> None:
+    fit(make_etp(), quadrants, epochs=1, teacher=make_etp(seed=1), checkpoints=tmp_path)
+    with pytest.raises(CheckpointError, match="teacher was"):
+        fit(make_etp(), quadrants, epochs=1, teacher=make_etp(seed=2), checkpoints=tmp_path)
+    with pytest.raises(CheckpointError, match="distillation was"):
+        fit(make_etp(), quadrants, epochs=1, checkpoints=tmp_path)
+
+
+def test_choices_that_version_0_1_did_not_have_leave_its_checkpoints_readable(
+    quadrants: Pair, make_etp: Make, tmp_path: Path
+) -> None:
+    model = make_etp()
+    fit(model, quadrants, epochs=1, checkpoints=tmp_path)
+    kept = load_checkpoint(tmp_path).configuration
+    assert set(kept["optimisation"]) == {
+        "optimizer",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "clip",
+    }
+    assert not {"augmentation", "distillation"} & set(kept)

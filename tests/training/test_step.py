@@ -7,11 +7,13 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.optim import SGD
+from torch.optim.lr_scheduler import OneCycleLR
 
 from totalcal import bnn, fit, softmax, train
 from totalcal.errors import DivergenceError, UnknownNameError
 from totalcal.training.options import Optimisation
-from totalcal.training.step import build_optimizer, flushed_denormals
+from totalcal.training.step import Schedule, build_optimizer, flushed_denormals
 
 
 def test_the_cosine_moves_once_an_epoch(quadrants: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -94,3 +96,32 @@ def test_a_mask_of_minus_infinity_is_no_divergence(quadrants: tuple[torch.Tensor
     net = nn.Linear(2, 3)
     net.register_buffer("mask", torch.tensor([-torch.inf]))
     train(softmax(net, 3), *quadrants, epochs=1)
+
+
+@pytest.mark.parametrize("steps", [20, 64, 1000])
+def test_one_cycle_is_pytorchs_own(steps: int) -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    ours, theirs = SGD([weight], lr=0.2), SGD([weight], lr=0.2)
+    schedule = Schedule(ours, Optimisation(learning_rate=0.2, schedule="one_cycle"), 4, steps // 4)
+    reference = OneCycleLR(theirs, max_lr=0.2, total_steps=steps, cycle_momentum=False)
+    for _ in range(steps - 1):
+        assert ours.param_groups[0]["lr"] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-9)
+        ours.step(), theirs.step()
+        schedule.after_step(), reference.step()
+        schedule.after_epoch()  # moves by steps alone
+
+
+def test_a_warm_up_rises_to_the_schedule_that_would_have_been() -> None:
+    rates = {}
+    for warmup in (0.0, 1.5):
+        optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        schedule = Schedule(optimizer, Optimisation("sgd", 1.0, warmup=warmup), epochs=4, steps=10)
+        rates[warmup] = []
+        for step in range(40):
+            rates[warmup].append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.after_step()
+            if step % 10 == 9:
+                schedule.after_epoch()
+    assert rates[1.5][:15] == pytest.approx([rates[0.0][i] * (i + 1) / 15 for i in range(15)])
+    assert rates[1.5][15:] == pytest.approx(rates[0.0][15:])

@@ -1,6 +1,6 @@
 """One of two ranks over gloo: a write to a memory, and training runs; results go to files of the rank.
 
-`rank` and `folder` are set by whoever starts this script.
+`rank`, `folder` and `port` are set by whoever starts this script, `address` and `hosts` where there are two.
 """
 
 import os
@@ -59,16 +59,18 @@ def memorise_share(model: TuringProcess, points: Tensor, labels: Tensor) -> None
 
 def run(rank: int, folder: Path) -> None:
     """As a launcher such as torchrun would start it."""
-    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": globals()["port"], "TORCHELASTIC_RUN_ID": "test"}
+    first, hosts = globals().get("address", "127.0.0.1"), globals().get("hosts", 1)
+    addresses = {"MASTER_ADDR": first, "MASTER_PORT": globals()["port"], "TORCHELASTIC_RUN_ID": "test"}
+    here = RANKS // hosts
     ranks = {
         "RANK": rank,
-        "LOCAL_RANK": rank,
-        "GROUP_RANK": 0,
+        "LOCAL_RANK": rank % here,
+        "GROUP_RANK": rank // here,
         "WORLD_SIZE": RANKS,
-        "LOCAL_WORLD_SIZE": RANKS,
+        "LOCAL_WORLD_SIZE": here,
     }
     os.environ.update({name: str(value) for name, value in (addresses | ranks).items()})
-    two = Hardware(accelerator="cpu", devices=RANKS, strategy="ddp")
+    two = Hardware(accelerator="cpu", devices=here, num_nodes=hosts, strategy="ddp")
     remembering, plain = make_etp(seed=rank), make_softmax(seed=rank)  # ranks start apart: rank 0 counts
     fit(remembering, data(), epochs=2, batch_size=16, hardware=two, checkpoints=folder / "run")
     history = fit(plain, data(), epochs=3, batch_size=16, hardware=two)

@@ -1,4 +1,4 @@
-"""Networks v_w(x) that end in one column a class; a saved model names one here and its keyword arguments.
+"""Networks v_w(x) that end in one column per class; a saved model names one here and its keyword arguments.
 
 They know nothing of the models: any `nn.Module` with that last layer serves as well.
 
@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 from torch import nn
 
-from totalcal.backbones.images import lenet5, resnet18, small_convnet
-from totalcal.backbones.rows import lstm, mlp
+from totalcal.backbones.nets import lenet5, lstm, mlp, resnet18, small_convnet
 
 BACKBONES: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
     {"lenet5": lenet5, "lstm": lstm, "mlp": mlp, "resnet18": resnet18, "small_convnet": small_convnet}

@@ -1,14 +1,28 @@
-"""What every baseline is: how many plain nets it takes, and how they become a predictor."""
+"""What one would pick instead: temperature scaling, MC dropout, a deep ensemble, each as a predictor.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+A baseline says how many plain nets it takes, and how they become a predictor.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum
+from threading import Lock
+from types import MappingProxyType
 from typing import Protocol
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
-from totalcal.scores.streaming import Rows
-from totalcal.types import Predictor
+from totalcal.errors import InputError, UnknownNameError
+from totalcal.inputs import Inputs, call, device
+from totalcal.rejection import predict_like
+from totalcal.scores.arrays import check_labels
+from totalcal.scores.evaluate import log_likelihoods
+from totalcal.scores.external import OutputKind, as_predictive, eval_mode, from_module, received_by
+from totalcal.scores.streaming import Rows, blocks
+from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
 
 MEMBERS = 5
 
@@ -48,3 +62,217 @@ class Baseline:
         count = members if self.nets is Nets.OF_ALL_SEEDS else 1
         nets = [train_net(member, dropout=self.dropout) for member in range(count)]
         return self.assemble(nets, held_out)
+
+
+LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0
+SMALLEST_GAIN = 1e-9  # in nats; below it the optimiser has found T = 1 again
+
+
+@dataclass(frozen=True)
+class TemperatureScaled:
+    """Temperature scaling (Guo et al., 2017): p_T ∝ p^(1/T), draw by draw; T = 1 is the predictor itself.
+
+    One number, fitted on held-out data, softens or sharpens.
+    """
+
+    predictor: Predictor
+    temperature: float
+    nll_before: float
+    nll_after: float
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether no temperature lowers the held-out NLL, so that T stays 1."""
+        return self.temperature == 1
+
+    def predict(
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        return self._softened(self.predictor.predict(inputs, draws=draws, generator=generator))
+
+    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
+        """`predict` with draws that all rows share, where the predictor within has them."""
+        return self._softened(predict_like(self.predictor, inputs, Sampling(draws, seed, shared=True)))
+
+    def _softened(self, prediction: Predictive) -> Predictive:
+        scaled = _scaled(prediction.belief.log_mean, self.temperature)
+        return replace(prediction, belief=scaled.belief)
+
+    def __str__(self) -> str:
+        if self.changes_nothing:
+            return (
+                f"temperature 1: no other lowers the held-out NLL of {self.nll_before:.4f}; nothing changes"
+            )
+        return (
+            f"temperature {self.temperature:.3f}: held-out NLL {self.nll_before:.4f} → {self.nll_after:.4f}"
+        )
+
+
+def temperature_scaled(
+    predictor: Predictor, held_out: Rows, draws: int = 10, seed: int = 0, batch_size: int = 256
+) -> TemperatureScaled:
+    """The temperature with the least NLL on held-out (inputs, labels), which is never above that of T = 1."""
+    from scipy.optimize import minimize_scalar
+
+    log_means, labels = _held_out(predictor, held_out, draws, seed, batch_size)
+
+    def cost(log_temperature: float) -> float:
+        return -float(log_likelihoods(_scaled(log_means, float(np.exp(log_temperature))), labels).mean())
+
+    before = cost(0.0)
+    found = minimize_scalar(cost, bounds=(-LIMIT, LIMIT), method="bounded")
+    if found.fun < before - SMALLEST_GAIN:
+        return TemperatureScaled(predictor, float(np.exp(found.x)), before, float(found.fun))
+    return TemperatureScaled(predictor, 1.0, before, before)
+
+
+def _scaled(log_means: Tensor, temperature: float) -> Predictive:
+    return Predictive(PointMass(log_means / temperature))
+
+
+def _held_out(
+    predictor: Predictor, held_out: Rows, draws: int, seed: int, size: int
+) -> tuple[Tensor, Tensor]:
+    """log m_s, draws × n × K, and the labels."""
+    generator = torch.Generator().manual_seed(seed)
+    log_means, labels = [], []
+    with eval_mode(predictor):
+        for inputs, truth in blocks(held_out, size):
+            if truth is None:
+                raise InputError(
+                    "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
+                )
+            log_mean = predictor.predict(inputs, draws=draws, generator=generator).belief.log_mean
+            labels.append(torch.as_tensor(check_labels(truth, *log_mean.shape[1:])))
+            log_means.append(log_mean)
+    if not labels:
+        raise InputError(
+            "the held-out set is empty; a temperature needs data that the net was not trained on."
+        )
+    return torch.cat(log_means, dim=1), torch.cat(labels)
+
+
+TEMPERATURE = Baseline(
+    Nets.OF_ITS_SEED,
+    lambda nets, held_out: temperature_scaled(from_module(nets[0], "logits"), held_out),
+)
+"""The plain net, its temperature fitted on the held-out data."""
+
+
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+
+
+class MCDropout:
+    """MC dropout (Gal and Ghahramani, 2016): dropout stays on at test, and each pass draws weights.
+
+    For any nn.Module with dropout layers, its output kind stated; everything else is in eval mode.
+    """
+
+    def __init__(self, module: nn.Module, kind: OutputKind) -> None:
+        self.module, self.kind = module, kind
+        self._dropouts = [part for part in module.modules() if isinstance(part, DROPOUTS)]
+        if not any(part.p for part in self._dropouts):
+            raise InputError("MC dropout needs a dropout layer with p > 0, but the module has none.")
+
+    @torch.no_grad()
+    def predict(
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        if draws < 1:
+            raise InputError(f"MC dropout needs at least one draw, but {draws} came.")
+        rows = received_by(self.module, inputs)
+        with _ONE_AT_A_TIME, eval_mode(self.module), _seeded(generator, device(rows)), _on(self._dropouts):
+            return as_predictive(torch.stack([call(self.module, rows) for _ in range(draws)]), self.kind)
+
+
+_ONE_AT_A_TIME = Lock()
+"""A thread that is done must not switch the dropout of another one off."""
+
+
+@contextmanager
+def _on(dropouts: Sequence[nn.Module]) -> Iterator[None]:
+    try:
+        for part in dropouts:
+            part.train()
+        yield
+    finally:
+        for part in dropouts:
+            part.eval()
+
+
+@contextmanager
+def _seeded(generator: torch.Generator | None, where: torch.device) -> Iterator[None]:
+    """Dropout knows the global generator only: in this context ours seeds it, afterwards it is as before."""
+    if generator is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[] if where.type == "cpu" else [where]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
+        yield
+
+
+MC_DROPOUT = Baseline(Nets.OWN, lambda nets, _: MCDropout(nets[0], "logits"), dropout=0.2, is_joint=False)
+"""One net trained with dropout, which stays on; needs no held-out data. A pass has a mask for each row."""
+
+
+class Ensemble:
+    """A deep ensemble (Lakshminarayanan et al., 2017): its members are the draws of θ, and count the same."""
+
+    def __init__(self, members: Sequence[Predictor]) -> None:
+        if not members:
+            raise InputError("an ensemble needs at least one member.")
+        self.members = tuple(members)
+
+    def predict(
+        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+    ) -> Predictive:
+        """The members' beliefs one after the other; each member gets `draws` and `generator`."""
+        return _joined([member.predict(inputs, draws=draws, generator=generator) for member in self.members])
+
+    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
+        """`predict` with draws that all rows share, for members that have them."""
+        way = Sampling(draws, seed, shared=True)
+        return _joined([predict_like(member, inputs, way) for member in self.members])
+
+
+def _joined(predictions: Sequence[Predictive]) -> Predictive:
+    """All draws of all members; how they were made is known where it is the same for all."""
+    ways = {prediction.sampling for prediction in predictions}
+    stacked = _stacked([prediction.belief for prediction in predictions])
+    return Predictive(stacked, ways.pop() if len(ways) == 1 else None, members=len(predictions))
+
+
+def _stacked(beliefs: Sequence[Belief]) -> Belief:
+    """The draws of all members, as one belief; each member must bring the same kind, and equally many."""
+    if len({belief.mean.shape for belief in beliefs}) > 1:
+        raise InputError(
+            "the members of an ensemble must give predictions of one shape: draws × batch × classes."
+        )
+    points = [belief.logits for belief in beliefs if isinstance(belief, PointMass)]
+    if len(points) == len(beliefs):
+        return PointMass(torch.cat(points))
+    evidence = [belief.log_concentration for belief in beliefs if isinstance(belief, Dirichlet)]
+    if len(evidence) == len(beliefs):
+        return Dirichlet(torch.cat(evidence))
+    raise InputError("the members of an ensemble must hold one kind of belief: all Dirichlet, or all points.")
+
+
+ENSEMBLE = Baseline(Nets.OF_ALL_SEEDS, lambda nets, _: Ensemble([from_module(net, "logits") for net in nets]))
+"""Five nets unless given; needs no held-out data."""
+
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType(
+    {"temperature": TEMPERATURE, "mc_dropout": MC_DROPOUT, "ensemble": ENSEMBLE}
+)
+"""By the names of `totalcal.registry`."""
+
+
+def baseline_named(name: str) -> Baseline:
+    """A baseline by name.
+
+    Raises:
+        UnknownNameError: There is none of this name; it names the nearest.
+    """
+    if name not in BASELINES:
+        raise UnknownNameError("baseline", name, BASELINES)
+    return BASELINES[name]

@@ -1,7 +1,7 @@
 """Post-hoc scores of out-of-distribution inputs, each with the settings of its paper and without OOD data.
 
-All grow with strangeness. They see what the classifier decides by, the last layer's features [n, d], and its
-logits [n, K]. Some are fitted on training rows, none on anything else.
+All grow as an input becomes less familiar. They see what the classifier decides by: the last layer's
+features [n, d], and its logits [n, K]. Some are fitted on training rows, none on anything else.
 """
 
 import math

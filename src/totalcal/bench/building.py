@@ -18,10 +18,10 @@ from totalcal.bench.configuration import RunConfig, derived
 from totalcal.data.batches import Scaling
 from totalcal.data.domain import TaskData, TaskOptions
 from totalcal.data.tasks import task
-from totalcal.errors import UnknownNameError
-from totalcal.functional.cells import blend, identity, one_class_each, squared_noise, tanh_blend
+from totalcal.errors import CheckpointError, UnknownNameError
+from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import model_named
-from totalcal.parts.evidence import ResidualEvidence
+from totalcal.parts.heads import ResidualEvidence
 from totalcal.parts.latents.memory import IdentityKeys
 from totalcal.parts.sampling import AtMeans
 from totalcal.parts.weights import LogUniformPrior
@@ -32,9 +32,9 @@ from totalcal.registry import current_setting
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.fit import fit
-from totalcal.training.history import EpochReport
-from totalcal.training.options import Contexts, Optimisation
-from totalcal.types import Batch, ContextUse, Predictor
+from totalcal.training.history import EpochReport, with_context
+from totalcal.training.options import Augmentation, Contexts, Optimisation
+from totalcal.types import Predictor
 
 _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
     "key_map": {"identity": IdentityKeys},
@@ -44,8 +44,8 @@ _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
 """Parts of a model by name, made for it; None is the model's own default."""
 
 _FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "update_rule": {rule.__name__: rule for rule in (tanh_blend, blend, identity)},
-    "cell_start": {start.__name__: start for start in (squared_noise, one_class_each)},
+    "update_rule": UPDATE_RULES,
+    "cell_start": CELL_STARTS,
 }
 """Functions by name."""
 
@@ -84,13 +84,6 @@ def data_options(config: RunConfig) -> TaskOptions:
     if options.get("left_out") is not None:  # configurations of before have no such setting
         options["left_out"] = tuple(options["left_out"])
     return TaskOptions(**options)
-
-
-def draw_context(config: RunConfig, data: TaskData) -> Batch:
-    """Training rows for a model that predicts from a context."""
-    rows = config.sections["judging"]["context"]
-    seed = derived("context", config.task, config.seed)
-    return data.train.take(rows, seed).whole()
 
 
 def _arguments(model: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,6 +153,7 @@ def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess
         seed=derived("training", config.task, config.model, config.seed),
         optimisation=Optimisation(**config.sections["optimisation"]),
         contexts=Contexts(**config.sections["contexts"]),
+        augmentation=Augmentation(**config.sections.get("augmentation", {})),
         checkpoints=folder.checkpoints,
         callbacks=[EpochClock(folder.timing)],
         progress=False,
@@ -170,7 +164,16 @@ def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess
 
 
 def trained_process(folder: RunFolder) -> TuringProcess:
-    """The model of a finished run."""
+    """The model of a finished run, if its net is the one that the run left.
+
+    Raises:
+        CheckpointError: The net was damaged since.
+    """
+    if damaged := folder.damaged_nets:
+        raise CheckpointError(
+            f"nothing can be built from the net in {folder.checkpoints}: {damaged[0]} "
+            "Give the command that made the run, totalcal run, again: it trains the last epoch again."
+        )
     process = build_process(RunConfig.from_json(folder.config))
     process.load_state_dict(load_checkpoint(folder.checkpoints).model)
     return process.eval()
@@ -188,6 +191,6 @@ def _assembled(config: RunConfig, processes: Sequence[TuringProcess], data: Task
     (process,) = processes
     if config.sections["judging"]["weights"] == "mean":
         process.backbone = AtMeans(process.backbone)
-    if process.context_use is ContextUse.REQUIRED:
-        return process.given(draw_context(config, data))
-    return process
+    rows = config.sections["judging"]["context"]
+    drawn = data.train.take(rows, derived("context", config.task, config.seed))
+    return with_context(process, drawn, rows)

@@ -119,8 +119,9 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),
+        "augmentation": asdict(preset.augmentation),
         "judging": JUDGING,
-        "data": preset.options.settings(),
+        "data": asdict(preset.options),
         "backbone": {"name": preset.backbone, **backbone},
     }
     plain: dict[str, dict[str, Any]] = json.loads(

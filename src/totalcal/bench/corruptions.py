@@ -141,12 +141,12 @@ class CorruptionJob:
         attempt(self.folder, self._work)
 
     def _work(self, _: RunFolder) -> None:
-        missing = tuple(run for run in self.runs if not _is_judged(run, self.variant))
+        missing = tuple(run for run in self.runs if self.variant not in _judged(run))
         if missing:
             with one_thread():
                 lines = judge_corrupted(self.variant, restored(missing, self.data_dir))
             for run, line in zip(missing, lines, strict=True):
-                append(run.corruptions_file, line)
+                append(run.corruptions_file, line, sealed=True)
 
 
 def corruption_jobs(
@@ -164,10 +164,14 @@ def corruption_jobs(
     if not done or task(done[0].config["task"]).kind != "image":
         raise InputError("corruptions need at least one finished run on a task of images.")
     variants = [Variant(type, severity, images) for severity, type in product(severities, types)]
-    return Jobs.planned([CorruptionJob(done, variant, data_dir) for variant in variants])
+    jobs = [CorruptionJob(done, variant, data_dir) for variant in variants]
+    judged = [_judged(run) for run in done]
+    for job in jobs:
+        if not all(job.variant in lines for lines in judged):
+            job.folder.reopen()  # a line was lost since
+    return Jobs.planned(jobs)
 
 
-def _is_judged(run: RunFolder, variant: Variant) -> bool:
-    wanted = (variant.type, variant.severity, variant.images)
+def _judged(run: RunFolder) -> set[Variant]:
     lines = read_lines(run.corruptions_file)
-    return any((line["corruption"], line["severity"], line["images"]) == wanted for line in lines)
+    return {Variant(line["corruption"], line["severity"], line["images"]) for line in lines}

@@ -26,11 +26,11 @@ from totalcal.data.domain import TaskData
 from totalcal.data.synthetic import SYNTHETIC_OOD
 from totalcal.data.tasks import task
 from totalcal.errors import InputError
-from totalcal.functional.tails import Tails
+from totalcal.functional.distances import Tails
 from totalcal.parts.domain import DomainMemory
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder
-from totalcal.records.store import append, read_lines
+from totalcal.records.store import append, read_lines, write_lines
 from totalcal.remembering import remember
 from totalcal.scores.arrays import Floats
 from totalcal.scores.evaluate import evaluate, evaluate_outputs
@@ -72,12 +72,20 @@ class DomainJob:
     def __call__(self) -> None:
         attempt(self.folder, self._work)
 
-    def _work(self, _: RunFolder) -> None:
+    def _work(self, folder: RunFolder) -> None:
         judged = {(line["ood"], line.get("severity")) for line in read_lines(self.run.domain_file)}
         with one_thread():
             for line in judge_domain(self.run, self.data_dir, self.corruptions):
                 if (line["ood"], line.get("severity")) not in judged:
-                    append(self.run.domain_file, line)
+                    append(self.run.domain_file, line, sealed=True)
+                    judged.add((line["ood"], line.get("severity")))
+        write_lines(folder.records_file, [{"lines": len(judged)}])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run still has the lines that were written; a job of before did not count them."""
+        written = read_lines(self.folder.records_file)
+        return len(read_lines(self.run.domain_file)) >= (written[0]["lines"] if written else 1)
 
 
 def domain_jobs(
@@ -87,7 +95,11 @@ def domain_jobs(
     done = [run for run in runs if run.is_done and not run.config["needs"]]
     if not done:
         raise InputError("no run has finished yet: there is nothing that could remember its domain.")
-    return Jobs.planned([DomainJob(run, data_dir, corruptions) for run in done])
+    jobs = [DomainJob(run, data_dir, corruptions) for run in done]
+    for job in jobs:
+        if not job.is_whole:
+            job.folder.reopen()
+    return Jobs.planned(jobs)
 
 
 def judge_domain(
@@ -108,19 +120,25 @@ def judge_domain(
         "rows": ROWS,
         "taps": [str(tap) for tap in memory.taps],
     }
-    yield {**common, "ood": "none", **_in_domain(verdict, memory)}
+    yield {**common, "ood": "none", **_in_distribution(verdict, memory)}
     for name, member in verdict.panel.items():
-        nearness = next(each.nearness for each in task(config.task).members((name,)))
+        nearness = next(each.nearness for each in task(config.task).members((name,), _left_out(config)))
         rankings = {f"auroc_by_{score}": ranking.auroc for score, ranking in member.rankings.items()}
         faded = {f"auroc_faded/{fade:g}": _faded_auroc(verdict, name, memory, fade) for fade in FADES}
         yield {**common, "ood": name, "nearness": nearness, "examples": member.examples, **rankings, **faded}
     if task(config.task).kind == "image":
-        yield from ({**common, **line} for line in _under_corruption(config, process, data, corruptions))
+        yield from (
+            {**common, **line} for line in _under_corruption(config, process, memory, data, corruptions)
+        )
 
 
 def _panel(config: RunConfig) -> tuple[str, ...]:
-    own = tuple(member.name for member in task(config.task).panel)
+    own = tuple(member.name for member in task(config.task).members(None, _left_out(config)))
     return own + (tuple(SYNTHETIC_OOD) if task(config.task).kind == "image" else ())
+
+
+def _left_out(config: RunConfig) -> Sequence[str | int] | None:
+    return config.sections["data"].get("left_out")
 
 
 def _verdict(config: RunConfig, process: TuringProcess, data: TaskData) -> Verdict:
@@ -138,20 +156,27 @@ def _verdict(config: RunConfig, process: TuringProcess, data: TaskData) -> Verdi
     )
 
 
-def _in_domain(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
+def _in_distribution(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
     """False alarms on the test set, and NLL and ECE after fading."""
     seen = verdict.observed.test
     assert seen.labels is not None
-    ranks = torch.searchsorted(memory.calibration, torch.as_tensor(seen.uncertainties["unfamiliarity"]))
+    statistic = seen.uncertainties["unfamiliarity"]
+    ranks = torch.searchsorted(memory.calibration, torch.as_tensor(statistic))
     count = len(memory.calibration)
     familiarity = ((1 + count - ranks) / (count + 1)).numpy()
     alarms = {f"false_alarms/{level:g}": float((familiarity <= level).mean()) for level in FALSE_ALARMS}
+    scores = _fit_after_fading(seen.probabilities, seen.labels, statistic, memory)
+    return {"examples": len(familiarity), "calibration_rows": count, **alarms, **scores}
+
+
+def _fit_after_fading(
+    probabilities: Floats, labels: np.ndarray, statistic: Floats, memory: DomainMemory
+) -> dict[str, float]:
     scores: dict[str, float] = {}
     for fade in FADES:
-        faded = _faded(seen.probabilities, seen.uncertainties["unfamiliarity"], memory, fade)
-        found = evaluate_outputs(faded, seen.labels, "probabilities")
+        found = evaluate_outputs(_faded(probabilities, statistic, memory, fade), labels, "probabilities")
         scores |= {f"nll/{fade:g}": found.nll, f"ece/{fade:g}": float(found.ece)}
-    return {"examples": len(familiarity), "calibration_rows": count, **alarms, **scores}
+    return scores
 
 
 def _faded(probabilities: Floats, statistic: Floats, memory: DomainMemory, fade: float) -> Floats:
@@ -175,9 +200,9 @@ def _faded_auroc(verdict: Verdict, name: str, memory: DomainMemory, fade: float)
 
 
 def _under_corruption(
-    config: RunConfig, process: TuringProcess, data: TaskData, types: Sequence[str]
+    config: RunConfig, process: TuringProcess, memory: DomainMemory, data: TaskData, types: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """How familiarity falls with severity, and how well it tells which answers are wrong."""
+    """How familiarity falls with severity, how well it tells which answers are wrong, what fading costs."""
     models = Restored(data.test, [config], [process])
     for severity in SEVERITIES:
         for type in types:
@@ -185,9 +210,11 @@ def _under_corruption(
                 (process.predict(inputs, draws=0), labels)
                 for inputs, labels in corrupted_batches(Variant(type, severity, CORRUPTED_IMAGES), models)
             ]
-            wrong = np.concatenate([(p.probabilities.argmax(1) != y).numpy() for p, y in seen])
+            probabilities = np.concatenate([p.probabilities.double().numpy() for p, _ in seen])
+            labels = np.concatenate([y.numpy() for _, y in seen])
+            wrong = probabilities.argmax(1) != labels
             entropy = np.concatenate([p.entropy.numpy() for p, _ in seen])
-            strangeness = np.concatenate([p.unfamiliarity.numpy() for p, _ in seen])
+            unfamiliarity = np.concatenate([p.unfamiliarity.numpy() for p, _ in seen])
             familiarity = np.concatenate([p.familiarity.numpy() for p, _ in seen])
             yield {
                 "ood": f"corruption/{type}",
@@ -196,14 +223,15 @@ def _under_corruption(
                 "error": float(wrong.mean()),
                 "familiarity": float(familiarity.mean()),
                 "alarms/0.05": float((familiarity <= 0.05).mean()),
-                **_wrong_told(wrong, entropy, strangeness),
+                **_wrong_told(wrong, entropy, unfamiliarity),
+                **_fit_after_fading(probabilities, labels, unfamiliarity, memory),
             }
 
 
-def _wrong_told(wrong: np.ndarray, entropy: Floats, strangeness: Floats) -> dict[str, float]:
+def _wrong_told(wrong: np.ndarray, entropy: Floats, unfamiliarity: Floats) -> dict[str, float]:
     """AUROC of "will be answered wrongly" by each, and by the sum of both ranks."""
     if wrong.all() or not wrong.any():
         return {}
-    ranks = [each.argsort().argsort().astype(float) for each in (entropy, strangeness)]
-    scores = {"entropy": entropy, "unfamiliarity": strangeness, "both": ranks[0] + ranks[1]}
+    ranks = [each.argsort().argsort().astype(float) for each in (entropy, unfamiliarity)]
+    scores = {"entropy": entropy, "unfamiliarity": unfamiliarity, "both": ranks[0] + ranks[1]}
     return {f"wrong_by_{name}": rank(values[~wrong], values[wrong]).auroc for name, values in scores.items()}

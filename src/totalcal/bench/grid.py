@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from totalcal.baselines import BASELINES, Nets
-from totalcal.bench.artefacts import write_artefacts
 from totalcal.bench.building import build_process, data_options, load_data, predictor_of
 from totalcal.bench.configuration import RunConfig, Sections, all_settings, check_known, overridden
 from totalcal.bench.jobs import Jobs, attempt, one_thread
-from totalcal.bench.judging import judge, record_of
+from totalcal.bench.judging import judge, record_of, write_artefacts
 from totalcal.bench.presets import AUTHORS, authors_overrides, base_preset
 from totalcal.data.tasks import task as task_named
 from totalcal.errors import InputError, UnknownNameError
@@ -18,6 +17,7 @@ from totalcal.models import MODELS
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import append
 from totalcal.registry import canonical, recorded
+from totalcal.training.options import as_recorded
 
 _GROUPS = {"all": tuple(MODELS), "baselines": tuple(BASELINES), "rivals": tuple(BASELINES)}
 _PLAIN = "softmax"
@@ -113,7 +113,7 @@ class Grid:
             self.preset,
             recorded(name),
             seed,
-            sections,
+            as_recorded(sections),
             settings,
             tuple(need.name for need in needs),
         )
@@ -162,6 +162,7 @@ def run_configuration(config: RunConfig, folder: RunFolder, data_dir: Path | Non
 
     What an earlier attempt may have left of the results is made anew; its training is taken up.
     """
+    folder.configure(config.as_json)
     folder.records_file.unlink(missing_ok=True)
     with one_thread():
         data = load_data(config, data_dir)

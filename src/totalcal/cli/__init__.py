@@ -2,7 +2,7 @@
 
 import sys
 
-from totalcal.cli import data, doctor, grid, models, results, service, studies  # noqa: F401
+from totalcal.cli import data, doctor, grid, models, results, studies  # noqa: F401
 from totalcal.cli.app import app, run
 
 

@@ -99,7 +99,14 @@ def _say(line: str) -> None:
         typer.secho(line, fg=typer.colors.RED, err=True)
 
 
-__all__ = ["Example", "ExitCode", "app"]
+__all__ = ["OWN_BACKBONE", "Example", "ExitCode", "app"]
+
+OWN_BACKBONE = typer.Option(
+    None,
+    "--backbone",
+    metavar="PACKAGE.MODULE:FACTORY",
+    help="What makes your own net, if the file does not: your code, called without arguments.",
+)
 
 app = typer.Typer(
     name="totalcal",

@@ -9,7 +9,9 @@ import typer
 from totalcal.cli.app import Example, ExitCode, app
 
 data = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, fetch, verify, where."
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Data sets: list, fetch and verify them, and say where they are.",
 )
 app.add_typer(data, name="data", rich_help_panel="Data")
 
@@ -60,7 +62,7 @@ def fetch(
 
 @data.command(epilog=Example("totalcal data verify digits iris"))
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
-    """Digests, counts, known means of what is here."""
+    """Check digests, counts and known means of the sets on this machine."""
     from totalcal.data.catalogue import CATALOGUE
     from totalcal.data.loading import entry, findings
 
@@ -113,7 +115,7 @@ def corrupt(
     types: list[str] | None = typer.Option(None, "--type", help="Save this type only; may be repeated."),
     index: int = typer.Option(0, help="Which image the sheet shows."),
     side: int = typer.Option(32, min=8, help="The side that a picture is resized to."),
-    seed: int = typer.Option(0, help="Other seeds, other draws."),
+    seed: int = typer.Option(0, help="Seed of the random draws."),
     dataset: str = typer.Option("", help="Name of the data set, part of the key of all draws."),
     frost_dir: Path | None = typer.Option(None, help="Folder of frost1.png … if you have the photographs."),
 ) -> None:

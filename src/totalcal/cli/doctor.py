@@ -26,6 +26,7 @@ PURPOSES = {
     "tables": "tables of uncertainties as pandas frames",
     "tensorboard": "curves for TensorBoard",
     "serve": "totalcal serve",
+    "export": "totalcal export --to onnx, predict with an .onnx",
     "cluster": "totalcal run on dask or ray",
 }
 _IMPORT_NAMES = {"scikit-learn": "sklearn", "pillow": "PIL", "opencv-python-headless": "cv2"}

@@ -74,14 +74,17 @@ def run(
         str, typer.Argument(help="digits, fashion, cifar10, svhn, cifar100, imdb, iris, gaussians.")
     ],
     models: Annotated[
-        str, typer.Option(help="Names with commas; `all`: the family, `baselines`: the baselines.")
+        str,
+        typer.Option(
+            help="Names separated by commas; `all` is the family, `baselines` what it is compared with."
+        ),
     ] = "all",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     first_seed: Annotated[
-        int, typer.Option(help="The first of them: another machine's share of a grid.", min=0)
+        int, typer.Option(help="The first seed, so that machines can share a grid.", min=0)
     ] = 0,
     preset: Annotated[
-        str, typer.Option(help="laptop, medium (half an hour per run), or paper: the paper's settings.")
+        str, typer.Option(help="laptop, medium (half an hour per run), best (the best we know), or paper.")
     ] = "laptop",
     authors_settings: Annotated[
         bool,
@@ -89,7 +92,9 @@ def run(
             "--authors-settings", help="What the authors' program does; recorded as preset `authors`."
         ),
     ] = False,
-    epochs: Annotated[int | None, typer.Option(help="Other than the preset's.", min=1)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Instead of the preset's number of epochs.", min=1)
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other setting: weight_kl_scale=0; repeatable."),
@@ -98,21 +103,31 @@ def run(
     engine: Annotated[
         Engine, typer.Option(help="Where runs take place; ray and dask for a cluster.")
     ] = Engine.LOKY,
-    workers: Annotated[int | None, typer.Option(help="As many as cores, unless told.", min=1)] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="As many as there are cores, unless given.", min=1)
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="A folder that holds data sets.")] = None,
     corruptions: Annotated[
-        bool, typer.Option("--corruptions", help="Judge the trained models under corruption, too.")
+        bool, typer.Option("--corruptions", help="Evaluate the trained models under corruption, too.")
     ] = False,
-    corruption_types: Annotated[str, typer.Option(help="Names with commas; all 19 unless told.")] = "",
-    severities: Annotated[str, typer.Option(help="Of corruption, with commas.")] = "1,2,3,4,5",
+    corruption_types: Annotated[
+        str, typer.Option(help="Names separated by commas; all 19 unless given.")
+    ] = "",
+    severities: Annotated[
+        str, typer.Option(help="Severities of corruption, separated by commas.")
+    ] = "1,2,3,4,5",
     corruption_images: Annotated[
-        int | None, typer.Option(help="How many test images to corrupt; all unless told.", min=1)
+        int | None, typer.Option(help="How many test images to corrupt; all unless given.", min=1)
     ] = None,
     domain: Annotated[
-        bool, typer.Option("--domain", help="Let the trained models remember their domain; judge that, too.")
+        bool,
+        typer.Option(
+            "--domain",
+            help="Give the trained models a memory of their domain, and evaluate it as an OOD detector.",
+        ),
     ] = False,
 ) -> None:
-    """Train and judge every model with every seed; what is finished is skipped."""
+    """Train and evaluate every model with every seed; finished runs are skipped."""
     from totalcal.bench.grid import Grid, grid_jobs, models_named
 
     overrides = parsed_settings(settings or [], epochs)
@@ -225,9 +240,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
     models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,baselines",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
-    epochs: Annotated[int | None, typer.Option(help="Other than the preset's 40.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the preset's 40.", min=1)] = None,
 ) -> None:
-    """Train and judge all models and baselines on handwritten digits, with a report; minutes on two cores."""
+    """Train and evaluate all models and baselines on handwritten digits, with a report; takes minutes."""
     from totalcal.bench.corruptions import corruption_jobs
     from totalcal.bench.grid import Grid, grid_jobs, models_named
     from totalcal.report import write_report
@@ -236,7 +251,7 @@ def demo(
     grid = Grid("digits", "laptop", {} if epochs is None else {"epochs": epochs})
     runs = grid.configurations(models_named(models), seeds)
     typer.echo(
-        f"{len(runs)} runs on 8×8 digits; OOD inputs: letters. Ctrl-C stops, the same command goes on."
+        f"{len(runs)} runs on 8×8 digits; OOD inputs: letters. Ctrl-C stops; the same command resumes."
     )
     jobs = grid_jobs(runs, out)
     run_jobs(jobs, Engine.LOKY, workers=None)

@@ -1,24 +1,56 @@
-"""`totalcal predict` and `inspect` for model files; `totalcal score` for predictions of any framework."""
+"""`totalcal predict`, `export`, `inspect`, `serve`, `watch`: model files. `score`: any predictions."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from totalcal.cli.app import Example, app
+from totalcal.cli.app import OWN_BACKBONE, Example, app
 
-SOME_ROWS_REFUSED = 3
+if TYPE_CHECKING:
+    from totalcal.types import Draws
+
+SOME_ROWS_REFUSED, SHIFTED = 3, 4
+
+
+def number_of_draws(text: str) -> "Draws":
+    """What --draws says: a number from 0 on, or moments.
+
+    >>> number_of_draws("10"), number_of_draws("moments")
+    (10, 'moments')
+    """
+    if text == "moments":
+        return "moments"
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a number from 0 on nor moments")
+    return int(text)
 
 
 @app.command(rich_help_panel="Models", epilog=Example("totalcal predict iris.totalcal iris.csv -o out.csv"))
 def predict(
-    file: Path = typer.Argument(..., help="A file that totalcal.save wrote."),
-    inputs: Path = typer.Argument(..., help="A .csv with a header, an .npz, or a folder of images."),
-    output: Path = typer.Option(..., "--output", "-o", help="The table to write."),
-    draws: int | None = typer.Option(
-        None, min=0, help="Draws of weights and memory; 0 takes means. Default: those of the gate, or 10."
+    file: Path = typer.Argument(..., help="A file that totalcal.save or totalcal export wrote."),
+    inputs: Path = typer.Argument(
+        ...,
+        help="A .csv with a header, .parquet, .arrow, .npz, a folder of images, or a .csv of their paths.",
     ),
-    chunk: int = typer.Option(256, min=1, help="Rows at a time."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="The table to write: .parquet and .arrow as such, all else as CSV."
+    ),
+    draws: Any = typer.Option(
+        None,
+        parser=number_of_draws,
+        metavar="N|moments",
+        help="Draws of weights and memory; 0 takes means; or moments. Default: those of the gate, or 10.",
+    ),
+    chunk: int | None = typer.Option(
+        None, min=1, help="Rows at a time. Default: 256 to 4096, fewer of large pictures."
+    ),
+    workers: int | None = typer.Option(
+        None, min=0, help="Processes that decode images. Default: one per core where there are many."
+    ),
     strict: bool = typer.Option(False, "--strict", help="Stop at the first row that cannot be used."),
+    backbone: str | None = OWN_BACKBONE,
 ) -> None:
     """Class, probabilities, uncertainties and decision of every row; resumes where it was killed.
 
@@ -37,7 +69,9 @@ def predict(
             output,
             draws=draws,
             chunk_size=chunk,
+            workers=workers,
             strict=strict,
+            backbone=backbone,
             on_rows=lambda rows: progress.advance(task, rows),
         )
     bad = f", {done.bad_rows} could not be used: see {output}.bad" if done.bad_rows else ""
@@ -46,9 +80,36 @@ def predict(
         raise typer.Exit(SOME_ROWS_REFUSED)
 
 
+@app.command(rich_help_panel="Models", epilog=Example("totalcal export iris.totalcal iris.onnx"))
+def export(
+    file: Path = typer.Argument(..., help="A file that totalcal.save wrote."),
+    output: Path | None = typer.Argument(None, help="The file to write. Default: FILE with another suffix."),
+    to: str | None = typer.Option(None, help="onnx or pt2. Default: by the suffix of the output."),
+    draws: Any = typer.Option(
+        None,
+        parser=number_of_draws,
+        metavar="N|moments",
+        help="Draws of weights and memory; 0 takes means; or moments. Default: those of the gate, or 10.",
+    ),
+    seed: int | None = typer.Option(None, help="Of the draws. Default: the gate's, or 0."),
+    example: Path | None = typer.Option(
+        None, help="An .npz with some rows, for a model that was saved without preprocessing."
+    ),
+    backbone: str | None = OWN_BACKBONE,
+) -> None:
+    """Write a model as one program for onnxruntime, or for torch alone; it is checked against the model."""
+    from totalcal.exporting.writing import export_file
+
+    done = export_file(file, output, to=to, draws=draws, seed=seed, example=example, backbone=backbone)
+    typer.echo(
+        f"wrote {done.path}: {', '.join(done.description.outputs)}; "
+        f"at most {done.largest_difference:.1g} from the model on {done.rows} rows"
+    )
+
+
 @app.command(rich_help_panel="Models", epilog=Example("totalcal inspect fashion.totalcal"))
 def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wrote.")) -> None:
-    """Show what a model file holds: model, classes, gate and its price, scores, versions."""
+    """Show what a model file holds: model, classes, gate and its cost, scores, versions."""
     from rich.console import Console
     from rich.table import Table
 
@@ -64,7 +125,8 @@ def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wro
 def score(
     predictions: Path = typer.Argument(
         help="An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration`, "
-        "`log_concentration` (n × K, or draws × n × K)."
+        "`log_concentration` (n × K, or draws × n × K). Labels are 0 … K − 1, or names that stand in an "
+        "array `classes`, in the order of the columns."
     ),
     ood: list[Path] = typer.Option(
         [],
@@ -74,12 +136,12 @@ def score(
     bins: int = typer.Option(15, help="Bins of the ECE, of equal width."),
     uncertainty: str = typer.Option(
         "entropy",
-        help="What OOD inputs are told by: entropy, mutual_information, reducible, irreducible, "
+        help="The uncertainty that detects OOD inputs: entropy, mutual_information, reducible, irreducible, "
         "data, negative_log_concentration.",
     ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object, scores as fractions."),
 ) -> None:
-    """Judge predictions saved by any framework: fit, calibration, and OOD inputs told apart.
+    """Evaluate predictions saved by any framework: fit, calibration, OOD detection.
 
     Out-of-distribution is the positive class.
     """
@@ -87,3 +149,59 @@ def score(
 
     verdict = evaluate_files(predictions, ood, bins=bins, uncertainty=uncertainty)
     typer.echo(verdict.to_json() if as_json else str(verdict))
+
+
+@app.command(rich_help_panel="Models", epilog=Example("totalcal serve iris.totalcal"))
+def serve(
+    file: Path = typer.Argument(..., help="A file that totalcal.save wrote."),
+    host: str = typer.Option("127.0.0.1", help="Where to listen; beyond this machine a token is needed."),
+    port: int = typer.Option(8000, min=1, max=65535),
+    token_file: Path | None = typer.Option(None, help="A file with the token; else TOTALCAL_TOKEN, if set."),
+    name: str | None = typer.Option(None, help="The model's name in paths. Default: that of the file."),
+    draws: int | None = typer.Option(None, min=0, help="As for totalcal predict."),
+    exact: bool = typer.Option(
+        False, "--exact", help="Answer each request by itself: the same as predict, to the bit."
+    ),
+    gather_ms: float = typer.Option(3.0, min=0, help="How long a batch waits for requests being read."),
+    most_bytes: int = typer.Option(16 * 2**20, min=1, help="The most that a request may have."),
+    most_rows: int = typer.Option(4096, min=1, help="The most that a request may have."),
+    seconds: float = typer.Option(
+        30.0, min=0.1, help="Time limit for reading a request, and for answering it."
+    ),
+    state: Path | None = typer.Option(None, help="Where the monitor is kept between runs."),
+    backbone: str | None = OWN_BACKBONE,
+) -> None:
+    """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
+    from totalcal.files.own import load_named
+    from totalcal.serving.app import Service
+    from totalcal.serving.guard import Limits
+    from totalcal.serving.listening import check_binding, run
+
+    token = token_file.read_text().strip() if token_file else os.environ.get("TOTALCAL_TOKEN") or None
+    check_binding(host, token)
+    limits = Limits(most_bytes, most_rows, seconds)
+    saved = load_named(file, backbone)
+    service = Service(saved, name or file.stem, draws, limits, token, exact, gather_ms / 1000, state)
+    typer.echo(f"serving {file} on http://{host}:{port}/, until Ctrl-C")
+    run(service, host, port)
+
+
+@app.command(rich_help_panel="Models", epilog=Example("totalcal watch out.csv --model iris.totalcal"))
+def watch(
+    predictions: Path = typer.Argument(..., help="A table that totalcal predict wrote."),
+    model: Path = typer.Option(..., help="The model file, saved with a monitor."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="A picture to draw: .png, .svg, .pdf."),
+) -> None:
+    """Say whether the rows of a table have shifted, and since when; a column `label` is taken into account.
+
+    Exit status 4 says that they have.
+    """
+    from totalcal.watching import draw, watch_file
+
+    found = watch_file(predictions, model)
+    if output is not None:
+        draw(found, output)
+        typer.echo(f"wrote {output}")
+    typer.echo(str(found.status))
+    if not found.status.in_order:
+        raise typer.Exit(SHIFTED)

@@ -38,7 +38,11 @@ def table(
     cost: Annotated[bool, typer.Option("--cost", help="Seconds per epoch, relative to softmax.")] = False,
     corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
     domain: Annotated[
-        bool, typer.Option("--domain", help="Who tells OOD inputs, what fading costs, what corruption does.")
+        bool,
+        typer.Option(
+            "--domain",
+            help="OOD detection by familiarity and baselines, the cost of fading, corruption.",
+        ),
     ] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
@@ -159,8 +163,8 @@ Pages = Annotated[list[Path], typer.Argument(help="Markdown pages, or folders of
 
 @results.command(epilog=Example("totalcal results gather runs records/fashion.jsonl"))
 def gather(runs: RunFolders, target: Target) -> None:
-    """Finished runs into one file."""
-    from totalcal.records.gathering import gather as gathered
+    """Gather the records of finished runs in one file."""
+    from totalcal.records.progress import gather as gathered
 
     count = gathered(runs, target)
     typer.echo(

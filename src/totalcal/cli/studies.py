@@ -10,7 +10,7 @@ from totalcal.cli.app import Example, app
 toy = typer.Typer(no_args_is_help=True, help="The paper's two toys (appendix B), trained and drawn.")
 app.add_typer(toy, name="toy", rich_help_panel="Learn")
 
-_Seed = typer.Option(0, help="Of the data, the net and the draws.")
+_Seed = typer.Option(0, help="Seed of the data, the net and the draws.")
 _Epochs = typer.Option(400, min=1, help="The paper's number is the default.")
 _Json = typer.Option(False, "--json", help="Print the numbers as JSON.")
 
@@ -38,8 +38,7 @@ def iris(
 
 
 def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
-    from totalcal.studies.toys import run_toy
-    from totalcal.studies.toys_report import draw_toy, numbers
+    from totalcal.studies.toys import draw_toy, numbers, run_toy
 
     study = run_toy(name, seed, epochs)
     draw_toy(study, out)
@@ -54,7 +53,7 @@ def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
 
 @app.command(rich_help_panel="Judge", epilog=Example("totalcal truth --figure truth.png"))
 def truth(
-    seeds: int = typer.Option(3, min=1, help="Training sets, and starts of the nets, for each size."),
+    seeds: int = typer.Option(3, min=1, help="Training sets and initial weights per size."),
     quick: bool = typer.Option(
         False, "--quick", help="A few steps on the smallest task: to see that it runs."
     ),

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from totalcal.corruptions import kernels
-from totalcal.corruptions.blocks import Draws, from_planes, to_planes
-from totalcal.corruptions.kernels import smooth_in_order
+from totalcal.corruptions.kernels import Draws, from_planes, smooth_in_order, to_planes
 
 _LIGHTEST: Final = 1e-9  # a lighter tap moves no result by a 16-bit step
 _HALF_STEP: Final = (

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from totalcal.corruptions import kernels
-from totalcal.corruptions.blocks import SLACK, Draws, from_planes, opencv, to_planes, truncate
+from totalcal.corruptions.kernels import SLACK, Draws, from_planes, opencv, to_planes, truncate
 
 _WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits per value
 

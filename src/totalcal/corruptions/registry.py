@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from torch import Tensor
 
 from totalcal.corruptions import blur, digital, weather
-from totalcal.corruptions.blocks import Draws
+from totalcal.corruptions.kernels import Draws
 from totalcal.errors import InputError, UnknownNameError
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from totalcal.corruptions.blocks import BLOCK, Draws, from_grey, pillow, stable_seed, to_grey
+from totalcal.corruptions.kernels import BLOCK, Draws, from_grey, pillow, stable_seed, to_grey
 from totalcal.corruptions.registry import CORRUPTIONS, SEVERITIES, corruption
 from totalcal.errors import InputError, ShapeError
 from totalcal.reading import map_npy, npz_names, read_npz, read_picture

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.functional import threshold as threshold_below
 
 from totalcal.corruptions import kernels
-from totalcal.corruptions.blocks import Draws, from_planes, opencv, stable_seed, to_planes, truncate
 from totalcal.corruptions.blur import directional_blur
+from totalcal.corruptions.kernels import Draws, from_planes, opencv, stable_seed, to_planes, truncate
 from totalcal.errors import InputError, ShapeError
 from totalcal.reading import read_picture
 

@@ -7,6 +7,7 @@
 Whatever is written is written beside its place and renamed: a reader sees all of it or nothing.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -123,10 +124,20 @@ def write_decoded(folder: Path, arrays: Arrays) -> Decoded:
     with replacing(folder) as fresh:
         about: dict[str, Any] = known._asdict()
         for part, array in arrays._asdict().items():
-            np.save(fresh / f"{part}.npy", array)
+            _save(fresh / f"{part}.npy", array)
             about[part] = _sha256(fresh / f"{part}.npy")
         (fresh / "about.json").write_text(json.dumps({**about, "seal": _seal(about)}))
     return _open(folder, known)
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    """`np.save`; where it says "392000 requested and 16256 written" the disk is full, and we say that."""
+    try:
+        np.save(path, array)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
 
 
 def statistics(inputs: NDArray[Any], block: int = 4096) -> Statistics:

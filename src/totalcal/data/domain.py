@@ -1,7 +1,7 @@
 """A task: an in-distribution set and a panel of OOD sets, ready as `ArrayData`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -67,14 +67,6 @@ class TaskOptions:
             value = getattr(self, name)
             if value is not None and value < (0 if name == "held_out" else 1):
                 raise InputError(f"{name} is a number of rows or words, or None for all, not {value}.")
-
-    def settings(self) -> dict[str, Any]:
-        """As plain values, for a run configuration: `left_out` only if it is given.
-
-        A configuration is known by its hash, and those written before there was `left_out` keep theirs.
-        """
-        plain = asdict(self)
-        return plain if self.left_out else {key: plain[key] for key in plain if key != "left_out"}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 `like` is the training set whose scaling (and classes, for a folder) a test or OOD set must follow.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,15 @@ from torch import Tensor
 
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
-from totalcal.errors import DataError, InputError, LabelError, ShapeError
-from totalcal.files.preprocessing import Preprocessing
-from totalcal.pictures import PictureSteps, is_hidden, picture_files
+from totalcal.errors import DataError, InputError, LabelError, MissingExtraError, ShapeError
+from totalcal.preprocessing import PictureSteps, Preprocessing, is_hidden, picture_files
 from totalcal.reading import npz_names, read_npz, unreadable
+from totalcal.types import Batch
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_NO_CLASS = -1
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class ImageFolder:
     classes: tuple[str, ...]
     steps: PictureSteps
     skipped: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        """The pictures and labels as tensors, so that `fit` and `evaluate` take a folder as it is."""
+        return self.data.batches(batch_size, generator)
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -92,7 +101,8 @@ def from_image_folder(
         folder: The folder.
         size: Height and width that every picture is brought to.
         colour: Whether there are three channels, or one.
-        like: The training folder, whose classes and scaling are taken over.
+        like: The training folder, whose classes, scaling, colour and crop are taken over. Pictures of other
+            classes have the label −1: they are of no class, and may be an OOD set.
         crop: Whether the middle of a picture is cut out in the form of `size`, instead of stretching it.
         strict: Whether a picture that cannot be read is an error; if not, it is left out and named in
             `skipped`.
@@ -103,6 +113,7 @@ def from_image_folder(
 
     Raises:
         DataError: If there are no pictures, or, with `strict`, one of them cannot be read.
+        ShapeError: If the size is not that of `like`.
         MissingExtraError: Without Pillow.
 
     Example:
@@ -117,21 +128,21 @@ def from_image_folder(
         (('cat', 'dog'), torch.Size([2, 32, 32, 3]))
     """
     root = Path(folder)
-    if like is not None:
-        names = like.classes
-    else:
-        with unreadable(root, f"a folder: expected {root}/CLASS/NAME.png, .jpg, …", "Give another folder."):
-            names = tuple(
-                sorted(path.name for path in root.iterdir() if path.is_dir() and not is_hidden(path))
-            )
-    steps, skipped = PictureSteps((size[0], size[1]), colour, crop), []
+    with unreadable(root, f"a folder: expected {root}/CLASS/NAME.png, .jpg, …", "Give another folder."):
+        found = sorted(path.name for path in root.iterdir() if path.is_dir() and not is_hidden(path))
+    steps = PictureSteps((size[0], size[1]), colour, crop) if like is None else like.steps
+    if steps.size != tuple(size):
+        raise ShapeError(f"`like` has pictures of {steps.size}, but size is {tuple(size)}: give the same.")
+    names = tuple(found) if like is None else like.classes
+    places = {name: label for label, name in enumerate(names)}
+    skipped: list[str] = []
     images: list[NDArray[np.uint8]] = []
     labels: list[int] = []
-    for label, name in enumerate(names):
-        for file in picture_files(root / name) if (root / name).is_dir() else []:
+    for name in found:
+        for file in picture_files(root / name):
             try:
                 images.append(steps(file))
-                labels.append(label)
+                labels.append(places.get(name, _NO_CLASS))
             except DataError as error:
                 if strict:
                     raise
@@ -177,12 +188,16 @@ def from_npz(
 
 
 def from_table(
-    frame: "pd.DataFrame", label: str, like: ArrayData | None = None, classes: Sequence[Any] | None = None
+    frame: "pd.DataFrame | str | Path",
+    label: str,
+    like: ArrayData | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> ArrayData:
-    """A pandas table of numbers with a column of classes.
+    """A pandas table of numbers with a column of classes, or a file of one.
 
     Args:
-        frame: The table; every column but one is an input.
+        frame: The table, or a path: .parquet, .feather, and .csv for all else. Every column but one is an
+            input.
         label: The name of the column of classes.
         like: The training set whose scaling is taken over.
         classes: All classes in the order of their labels; those of the table, sorted, if it is None. Give
@@ -201,6 +216,8 @@ def from_table(
         >>> from_table(frame, label="kind").labels.tolist()
         [1, 0]
     """
+    if isinstance(frame, str | Path):
+        frame = _table_of(Path(frame))
     if label not in frame.columns:
         raise DataError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}.")
     if frame[label].ndim != 1:
@@ -217,6 +234,16 @@ def from_table(
     with unreadable("the table", "numbers", "Leave out or encode the columns that hold none."):
         values = frame.drop(columns=label).to_numpy(dtype=np.float64)
     return from_arrays(values, labels.to_numpy(), like)
+
+
+def _table_of(path: Path) -> "pd.DataFrame":
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "reading tables") from error
+    read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}.get(path.suffix.lower(), pd.read_csv)
+    with unreadable(path, "a table"):
+        return read(path)
 
 
 def from_dataset(dataset: Iterable[Any]) -> ArrayData:

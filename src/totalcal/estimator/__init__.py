@@ -4,13 +4,14 @@ A class per model of the registry, as `ETPClassifier`. All take the same paramet
 the model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import getdoc
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from totalcal import registry
 from totalcal.estimator.classifier import ProcessClassifier
+from totalcal.estimator.pipeline import Pipeline
 from totalcal.models import MODELS
 
 EXPECTED_FAILED_CHECKS = {
@@ -22,8 +23,14 @@ EXPECTED_FAILED_CHECKS = {
 
 
 def _estimator(model: str) -> type[ProcessClassifier]:
-    about = {"_model_name": model, "__doc__": getdoc(MODELS[model]), "__module__": __name__}
+    about = {"_model_name": model, "__doc__": _documented(MODELS[model]), "__module__": __name__}
     return type(registry.classifier_name(model), (ProcessClassifier,), about)
+
+
+def _documented(factory: Callable[..., object]) -> str:
+    """What the model is, and what all estimators take."""
+    (summary, *_), (_, *shared) = (str(getdoc(what)).split("\n\n") for what in (factory, ProcessClassifier))
+    return "\n\n".join([summary, *shared])
 
 
 ESTIMATORS: Mapping[str, type[ProcessClassifier]] = MappingProxyType(
@@ -36,7 +43,7 @@ _NAMES_OF_BEFORE = {
 
 globals().update(_NAMES | _NAMES_OF_BEFORE)
 
-__all__ = ["ESTIMATORS", "EXPECTED_FAILED_CHECKS", "ProcessClassifier", *_NAMES]
+__all__ = ["ESTIMATORS", "EXPECTED_FAILED_CHECKS", "Pipeline", "ProcessClassifier", *_NAMES]
 
 if TYPE_CHECKING:
 

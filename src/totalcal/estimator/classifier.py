@@ -16,24 +16,30 @@ from torch import Tensor
 from totalcal.backbones import mlp
 from totalcal.errors import DomainError, InputError, MissingExtraError
 from totalcal.estimator.learning import (
+    CONTEXT_ROWS,
     Checked,
     Learner,
     Rows,
     batch_size_for,
     check_classes,
     checked,
-    class_numbers,
+    device_for,
+    hidden_for,
     learning_rate_for,
+    refuse_sparse,
     split,
 )
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.saved import save
+from totalcal.files.steps import Steps
 from totalcal.models import model_named
 from totalcal.parts.domain import FEWEST_ROWS, NoDomain
+from totalcal.preprocessing import Preprocessing
 from totalcal.rejection import UNCERTAINTIES, Gate, uncertainty
 from totalcal.remembering import remember as remember_domain
+from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import Callback, ProgressBar
-from totalcal.types import Batch, ContextUse, Draws, Predictive
+from totalcal.training.history import context_for
+from totalcal.types import Batch, Draws, Predictive
 
 _ROWS_AT_ONCE = 4096
 
@@ -45,7 +51,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     depend on the rows beside it.
 
     Args:
-        hidden: The widths of the net's hidden layers.
+        hidden: The widths of the net's hidden layers. "auto" takes one of 32, and of 128 from about 16,000
+            rows on.
         model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
         learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size.
         batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more in larger tables.
@@ -59,6 +66,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
         draws: How many draws of weights and memory make a prediction. They are the same for every row, so
             that a row's prediction does not depend on the others.
+        device: Where `fit` trains, e.g. "cuda". Predictions are made on the CPU, the same on every machine.
         verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
         random_state: A seed or a generator of NumPy.
 
@@ -82,7 +90,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: Sequence[int] = (32,),
+        hidden: Sequence[int] | Literal["auto"] = "auto",
         *,
         model_arguments: Mapping[str, Any] | None = None,
         learning_rate: float = 3e-3,
@@ -93,6 +101,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         remember: bool = True,
         draws: Draws = 10,
+        device: str = "cpu",
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -106,6 +115,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
         self.remember = remember
         self.draws = draws
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
@@ -124,6 +134,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ValueError: If the table or the weights cannot be used.
             LabelError: If there are fewer than two classes.
             DivergenceError: If the loss or a weight ceases to be finite.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9).classes_.tolist()
+            ['no', 'yes']
         """
         table, labels, weights = self._checked(X, y, sample_weight)
         self._prepare(table, np.unique(labels))
@@ -169,7 +184,24 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """The predictive probabilities, a column for each of `classes_`."""
+        """The predictive probabilities.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            Rows × classes, in the order of `classes_`.
+
+        Raises:
+            NotFittedError: If `fit` has not been called.
+            ValueError: If the table cannot be used.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> model.predict_proba([[0.5]]).shape
+            (1, 2)
+        """
         return np.concatenate([part.probabilities.numpy() for part in self._predictions(X)])
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
@@ -213,8 +245,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: str | os.PathLike[str],
         gate: Gate | None = None,
         scores: Mapping[str, float] | None = None,
+        *,
+        steps: Steps | None = None,
     ) -> None:
-        """Write the fitted model as one file for `totalcal.load` and `totalcal predict`."""
+        """Write the fitted model as one file for `totalcal.load` and `totalcal predict`.
+
+        A whole pipeline is saved by `totalcal.Pipeline.save`, which hands its `steps` over.
+        """
         check_is_fitted(self, "model_")
         save(
             self.model_,
@@ -224,9 +261,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             preprocessing=self.preprocessing_,
             context=self.context_,
             scores=scores,
+            steps=steps,
         )
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Checked:  # noqa: N803
+        refuse_sparse(X)
         table, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
         return checked(table, labels, sample_weight, self.class_weight)
 
@@ -238,14 +277,14 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            backbone = mlp(table.shape[1], len(classes), [int(width) for width in self.hidden])
+            backbone = mlp(table.shape[1], len(classes), hidden_for(len(table), self.hidden))
             make = model_named(self._model_name)
             model = make(backbone, len(classes), **(self.model_arguments or {}))
         self.model_ = model.double().eval()
         batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
-        self._learner = Learner(self.model_, rate, batch_size)
+        self._learner = Learner(self.model_, rate, batch_size, device_for(self.device))
 
     def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
         """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
@@ -260,12 +299,12 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return [ProgressBar()] if self.verbose else []
 
     def _choose_context(self, rows: Rows) -> None:
-        """Rows that a model which cannot predict without a context carries along."""
-        needed = self.model_.context_use is ContextUse.REQUIRED
-        self.context_ = rows.context(self._seed) if needed else None
+        """Rows that a model which cannot predict without a context carries along, drawn by their weights."""
+        generator = torch.Generator().manual_seed(self._seed)
+        self.context_ = context_for(self.model_, rows.source, CONTEXT_ROWS, generator)
 
     def _encoded(self, table: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Batch:
-        numbers = class_numbers(labels, self.classes_)
+        numbers = class_numbers(labels, self.classes_.tolist())
         return Batch(self._inputs(table), torch.from_numpy(numbers))
 
     def _inputs(self, table: npt.NDArray[np.float64]) -> Tensor:
@@ -277,6 +316,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predictions(self, X: Any) -> Iterator[Predictive]:  # noqa: N803
         check_is_fitted(self, "model_")
+        refuse_sparse(X)
         table = validate_data(self, X, dtype=np.float64, reset=False)
         for part in self._inputs(table).split(_ROWS_AT_ONCE):
             yield self.model_.predict_shared(part, self.draws, self.context_)

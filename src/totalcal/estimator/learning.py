@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import issparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from totalcal.errors import InputError, LabelError
 from totalcal.process import TuringProcess
+from totalcal.scores.fit import nll
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.history import EarlyStopping, EpochReport, History, Tally
 from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
@@ -23,7 +25,8 @@ from totalcal.training.step import Descent, Pass
 from totalcal.types import Batch
 
 SMALLEST_BATCH, LARGEST_BATCH, AUTO_STEPS = 64, 1024, 128
-_CONTEXT_ROWS = 50
+NARROW, WIDE = 32, 128  # chosen by benchmarks/tables_choice.py, without and with --large
+CONTEXT_ROWS = 50
 _VALIDATION_DRAWS = 5
 
 
@@ -45,19 +48,22 @@ class Rows(NamedTuple):
         weights = None if self.weights is None else self.weights[index]
         return Rows(Batch(self.data.inputs[index], self.data.labels[index]), weights)
 
+    def on(self, device: torch.device) -> "Rows":
+        """The same rows on a device; weights stay, since rows are drawn on the CPU."""
+        return Rows(Batch(self.data.inputs.to(device), self.data.labels.to(device)), self.weights)
+
     @property
     def source(self) -> Source:
         return TensorSource(*self.data) if self.weights is None else WeightedSource(*self.data, self.weights)
 
-    def context(self, seed: int) -> Batch:
-        """At most 50 rows: without replacement, or in proportion to their weights with replacement."""
-        generator = torch.Generator().manual_seed(seed)
-        if self.weights is None:
-            chosen = torch.randperm(len(self.data.labels), generator=generator)[:_CONTEXT_ROWS]
-        else:
-            count = min(_CONTEXT_ROWS, len(self.weights))
-            chosen = torch.multinomial(self.weights, count, replacement=True, generator=generator)
-        return Batch(self.data.inputs[chosen], self.data.labels[chosen])
+
+def refuse_sparse(table: Any) -> None:
+    if issparse(table):
+        raise TypeError(
+            "Sparse data was passed for X, but dense data is required. "
+            "In a pipeline: OneHotEncoder(sparse_output=False), ColumnTransformer(…, sparse_threshold=0); "
+            "otherwise X.toarray(), or fewer columns by TruncatedSVD."
+        )
 
 
 def checked(
@@ -85,14 +91,6 @@ def check_classes(classes: npt.NDArray[Any], who: str) -> None:
         raise LabelError(f"{who} needs at least 2 classes, but the labels hold {len(classes)} class.")
 
 
-def class_numbers(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The place of each label among the sorted classes."""
-    unknown = sorted(set(labels.tolist()) - set(classes.tolist()))
-    if unknown:
-        raise LabelError(f"the label {unknown[0]!r} is none of the classes that the model was made for.")
-    return np.searchsorted(classes, labels).astype(np.int64)
-
-
 def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
     """A stratified share of the rows for validation, or none where the classes are too small to share."""
     labels = rows.data.labels
@@ -103,6 +101,35 @@ def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
     order = np.arange(len(labels))
     first, second = train_test_split(order, test_size=count, stratify=labels, random_state=seed)
     return rows.at(first), rows.at(second)
+
+
+def device_for(name: str) -> torch.device:
+    """The device of that name, if it is there and can count in float64."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, dtype=torch.float64, device=device) + 1
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f'device={name!r} cannot be used ({reason}). Take "cpu", or a device of this machine that '
+            'knows float64, such as "cuda".'
+        ) from error
+    return device
+
+
+def hidden_for(rows: int, hidden: Sequence[int] | Literal["auto"]) -> list[int]:
+    """The widths asked for; "auto" takes one layer of 32, and of 128 where batches begin to grow.
+
+    >>> [hidden_for(rows, "auto") for rows in (150, 16_000, 20_000)]
+    [[32], [32], [128]]
+    """
+    if isinstance(hidden, str):
+        if hidden != "auto":
+            raise InputError(
+                f'hidden must be "auto" or the widths of layers, such as (32,), but is {hidden!r}.'
+            )
+        return [NARROW if batch_size_for(rows, "auto") == SMALLEST_BATCH else WIDE]
+    return [int(width) for width in hidden]
 
 
 def batch_size_for(rows: int, batch_size: int | Literal["auto"]) -> int:
@@ -125,10 +152,16 @@ def learning_rate_for(learning_rate: float, batch_size: int) -> float:
 
 
 class Learner:
-    """A model and its optimiser; it can go on learning at any time."""
+    """A model and its optimiser; it can go on learning at any time, on its device.
 
-    def __init__(self, model: TuringProcess, learning_rate: float, batch_size: int) -> None:
-        self.model, self.batch_size = model, batch_size
+    In between the model is on the CPU: predictions, and so the promise of a gate, are the same on every
+    machine.
+    """
+
+    def __init__(
+        self, model: TuringProcess, learning_rate: float, batch_size: int, device: torch.device
+    ) -> None:
+        self.model, self.batch_size, self.device = model, batch_size, device
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
         self.history = History()
 
@@ -145,14 +178,14 @@ class Learner:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         """Every row once: a write to the memory and a gradient step for each batch."""
-        source, tally, epoch = rows.source, Tally(), self.epochs
+        source, tally, epoch = rows.on(self.device).source, Tally(), self.epochs
         descent = Descent(self.model, Pass(self.model), self.optimizer, examples=len(source))
-        self.model.train()
-        for report in descent.epoch(source, self.batch_size, epoch, generator):
+        self.model.to(self.device).train()
+        for report in descent.epoch(source, self.batch_size, epoch, generator, self._noise(generator)):
             tally.add(report)
             for callback in callbacks:
                 callback.stepped(report)
-        self.model.eval()
+        self.model.cpu().eval()
         nll = None if validation is None else self.nll(validation, context)
         self.history.epochs.append(
             EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)
@@ -185,10 +218,12 @@ class Learner:
                     break
         stopping.restore_best(self.model)
 
+    def _noise(self, generator: torch.Generator) -> torch.Generator | None:
+        if self.device.type == "cpu":
+            return None
+        return torch.Generator(self.device).manual_seed(generator.initial_seed() + self.epochs)
+
     def nll(self, rows: Rows, context: Batch | None) -> float:
         """Of the labels, as the model predicts now; rows count by their weights, as they do in training."""
         prediction = self.model.predict_shared(rows.data.inputs, _VALIDATION_DRAWS, context)
-        chosen = prediction.probabilities.gather(1, rows.data.labels.unsqueeze(1))[:, 0]
-        if rows.weights is None:
-            return float(-chosen.log().mean())
-        return float(-(rows.weights * chosen.log()).sum() / rows.weights.sum())
+        return nll(prediction.probabilities, rows.data.labels, rows.weights)

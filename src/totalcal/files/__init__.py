@@ -1,1 +1,1 @@
-"""One file a model: weights, memory, gate, preprocessing, class names; a zip of safetensors and JSON."""
+"""One file per model: weights, memory, gate, preprocessing, class names; a zip of safetensors and JSON."""

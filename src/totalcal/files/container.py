@@ -1,4 +1,4 @@
-"""A model file from outside: a zip of two members that are stored as they are, and what it holds in words.
+"""A model file as a container: a zip of two or three members, stored as they are; what it holds in words.
 
 Knows no torch. Nothing is unpacked to disk, nothing is run, nothing is compressed, so that no small file
 becomes a large one in memory. The zip's own checksums find damage.
@@ -15,24 +15,31 @@ from safetensors import SafetensorError, deserialize
 from totalcal.errors import ModelFileError
 from totalcal.whole_files import whole_file
 
-FORMAT = 2  # 1 had no settings beside the recipe, and gates that do not know their draws
+FORMAT = 3  # the newest that is read: one with steps; others are written as 2
+_WITHOUT_STEPS = 2  # 1 had no settings beside the recipe, and gates that do not know their draws
 LARGEST = 4 * 2**30
 _LARGEST_DESCRIPTION = 4 * 2**20
-_DESCRIPTION, _TENSORS = "description.json", "tensors.safetensors"
+_DESCRIPTION, _TENSORS, _STEPS = "description.json", "tensors.safetensors", "steps.skops"
 _EARLIEST_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 
 
 class Container(NamedTuple):
-    """What a file holds: a description of plain values, and tensors in the format of safetensors."""
+    """What a file holds: a description of plain values, tensors in the format of safetensors, and, where
+    there are any, steps of scikit-learn in that of skops.
+    """
 
     description: dict[str, Any]
     tensors: bytes
+    steps: bytes | None = None
 
 
 def write_container(path: Path, content: Container) -> None:
     """Write a file, or leave the old one as it was."""
-    text = json.dumps({"format": FORMAT, **content.description}, allow_nan=False, indent=1)
+    written = _WITHOUT_STEPS if content.steps is None else FORMAT
+    text = json.dumps({"format": written, **content.description}, allow_nan=False, indent=1)
     members = {_DESCRIPTION: text.encode(), _TENSORS: content.tensors}
+    if content.steps is not None:
+        members[_STEPS] = content.steps
     with whole_file(path) as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
         for name, member in members.items():
             archive.writestr(zipfile.ZipInfo(name, _EARLIEST_DATE), member)
@@ -52,7 +59,8 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
             _check_members(path, archive.infolist())
             description = _parsed(path, archive.read(_DESCRIPTION))
             _check_format(path, description)
-            return Container(description, archive.read(_TENSORS))
+            steps = archive.read(_STEPS) if _STEPS in archive.namelist() else None
+            return Container(description, archive.read(_TENSORS), steps)
     except (zipfile.BadZipFile, RuntimeError, EOFError, OSError) as error:
         raise ModelFileError(
             f"{path} is damaged, or no model file of totalcal ({error}). Copy or save it again."
@@ -60,7 +68,8 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    if sorted(member.filename for member in members) != [_DESCRIPTION, _TENSORS]:
+    found = sorted(member.filename for member in members)
+    if found not in ([_DESCRIPTION, _TENSORS], [_DESCRIPTION, _STEPS, _TENSORS]):
         names = ", ".join(member.filename[:40] for member in members[:5])
         raise ModelFileError(
             f"{path} should hold {_DESCRIPTION} and {_TENSORS}, but holds {len(members)} members ({names}). "
@@ -97,7 +106,7 @@ def _check_format(path: Path, description: dict[str, Any]) -> None:
 
 def summary(path: Path) -> list[tuple[str, str]]:
     """Pairs of a heading and what stands under it; reads no weights into a model."""
-    description, tensors = read_container(path)
+    description, tensors, _ = read_container(path)
     try:
         shapes = {name: entry["shape"] for name, entry in deserialize(tensors)}
         return [
@@ -105,6 +114,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("backbone", _backbone(description["recipe"])),
             ("weights", _weights(shapes)),
             ("classes", _classes(description)),
+            ("steps", _steps(description.get("steps"))),
             ("inputs", _inputs(description["preprocessing"])),
             ("domain", _domain(description.get("domain"))),
             ("context", f"{shapes['context/labels'][0]} rows" if "context/labels" in shapes else "none"),
@@ -143,6 +153,14 @@ def _weights(shapes: dict[str, list[int]]) -> str:
 def _classes(description: dict[str, Any]) -> str:
     names = description["classes"]
     return f"{description['num_classes']}, without names" if names is None else ", ".join(map(str, names))
+
+
+def _steps(steps: dict[str, Any] | None) -> str:
+    if steps is None:
+        return "none before the model"
+    columns = steps["columns"] or []
+    taken = f" of {', '.join(f'{name} ({kind})' for name, kind in columns)}" if columns else ""
+    return f"{', '.join(steps['names'])}{taken}"
 
 
 def _inputs(preprocessing: dict[str, Any] | None) -> str:

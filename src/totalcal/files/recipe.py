@@ -15,7 +15,7 @@ from torch import nn
 
 from totalcal.backbones import BACKBONES
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
-from totalcal.functional.cells import blend, identity, one_class_each, squared_noise, tanh_blend
+from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import MODELS
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
@@ -28,9 +28,7 @@ _MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
     {**MODELS, **{old: MODELS[name] for old, name in ALIASES.items()}, "wrap": wrap}
 )
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {function.__name__: function for function in (tanh_blend, blend, identity, squared_noise, one_class_each)}
-)
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({**UPDATE_RULES, **CELL_STARTS})
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
     {record.__name__: record for record in (KLScales, LogUniformPrior, NormalPrior)}
 )
@@ -75,7 +73,8 @@ class Recipe:
         """The model, with fresh weights; the backbone is the one named, or else the one given."""
         if (backbone is None) == (self.backbone is None):
             raise InputError(
-                "this recipe has no backbone of its own: hand yours over, as in `backbone=MyNet()`."
+                "this recipe has no backbone of its own: hand yours over, as in `backbone=MyNet()`, or on "
+                "the command line --backbone package.module:factory."
                 if backbone is None
                 else f"this recipe makes its own backbone, {self.backbone!r}: give none."
             )

@@ -2,20 +2,25 @@
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from totalcal import __version__
 from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.files.recipe import (
     Recipe,
     Settings,
@@ -25,12 +30,15 @@ from totalcal.files.recipe import (
     settings_of,
     why_no_recipe,
 )
-from totalcal.inputs import Inputs, as_inputs, from_named, named
+from totalcal.files.steps import Steps
+from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.monitoring import Monitor
 from totalcal.parts.domain import DomainMemory
-from totalcal.pictures import PictureSteps
+from totalcal.preprocessing import PictureSteps, Preprocessing
 from totalcal.process import TuringProcess
 from totalcal.rejection import Decisions, Gate
+from totalcal.rejection.predictions import PredictionSets
+from totalcal.thumbnails import Thumbnails
 from totalcal.types import Batch, Draws, Predictive
 
 ClassName = str | int | float | bool
@@ -39,6 +47,8 @@ DRAWS = 10
 _SEPARATOR = "/"
 _DOMAIN = "domain."
 _HARMLESS = 10**6  # weights: so many are made without asking
+_FEW = 100  # tensors: likewise
+_NONSENSE = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError)
 _LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a seed
 
 
@@ -53,6 +63,9 @@ class SavedModel:
     context: Batch | None = None
     scores: Mapping[str, float] | None = None
     monitor: Monitor | None = None
+    steps: Steps | None = None
+    sets: PredictionSets | None = None
+    thumbnails: Thumbnails | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and len(self.classes) != self.model.num_classes:
@@ -63,16 +76,19 @@ class SavedModel:
     def predict(self, rows: Any, draws: Draws | None = None) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split.
 
-        Without `draws` it is made as the gate needs it, or with 10 draws where there is no gate.
+        Without `draws` it is made as the gate, or else the sets of classes need it, or with 10 draws where
+        there is neither.
         """
-        fitted = None if self.gate is None else self.gate.sampling
+        like = self.gate or self.sets
+        fitted = None if like is None else like.sampling
         if draws is None and fitted is not None:
             return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
         return self.predict_shared(rows, DRAWS if draws is None else draws)
 
     def predict_shared(self, rows: Any, draws: Draws = DRAWS, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share."""
-        return self.model.eval().predict_shared(self._inputs(rows), draws, self.context, seed)
+        prediction = self.model.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
+        return replace(prediction, sets=self.sets)
 
     def decide(self, rows: Any) -> Decisions:
         """What the gate says to each row."""
@@ -80,7 +96,17 @@ class SavedModel:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))
 
-    def _inputs(self, rows: Any) -> Inputs:
+    def inputs(self, rows: Any) -> Inputs:
+        """Rows as the user has them, as the model takes them.
+
+        Args:
+            rows: One entry per row.
+
+        Returns:
+            The tensors.
+        """
+        if self.steps is not None:
+            rows = self.steps(rows)
         if self.preprocessing is None:
             return as_inputs(rows)
         precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
@@ -97,19 +123,54 @@ def save(
     context: Batch | None = None,
     scores: Mapping[str, float] | None = None,
     monitor: Monitor | None = None,
+    steps: Steps | None = None,
+    sets: PredictionSets | None = None,
+    thumbnails: Thumbnails | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
     The file holds the weights and how every part is set now, whatever was changed since the model was made. A
     model of the family around one of our backbones is made again from the file alone. A backbone of your own
     is handed over when the file is loaded, and so is the whole model if its parts are your own, or set to
-    what no file can name; the file says which. `context` holds the rows, after preprocessing, that a model
-    such as `anp` predicts from; `scores` those on held-out data; `monitor` what a stream of predictions is
-    watched by.
+    what no file can name; the file says which.
+
+    Args:
+        model: Any model of the family, trained; with its memory of the domain, if it has one.
+        path: The file to write; it is there whole or not at all.
+        gate: When to answer; it makes its predictions again as those it was fitted on.
+        classes: The names of the classes, in the order of the columns.
+        preprocessing: From rows as the user has them to what the model takes.
+        context: The rows, after preprocessing, that a model such as `anp` predicts from.
+        scores: What was measured on held-out data.
+        monitor: What a stream of predictions is watched by.
+        steps: Transformers of scikit-learn that rows pass first (`totalcal.Pipeline`).
+        sets: What gives predictions of the loaded model their sets of classes.
+        thumbnails: Small pictures of training rows, which a service shows beside its answers.
+
+    Returns:
+        Nothing.
+
+    Raises:
+        InputError: If there are not as many names as classes, or something cannot be written.
+
+    Example:
+        >>> import tempfile, totalcal
+        >>> model = totalcal.etp(totalcal.backbones.mlp(4, 3), num_classes=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(model, f"{folder}/iris.totalcal", classes=["setosa", "versicolor", "virginica"])
+        ...     load(f"{folder}/iris.totalcal").classes
+        ('setosa', 'versicolor', 'virginica')
     """
+    broken = not_finite(model)
+    if broken is not None:
+        raise ModelFileError(
+            f"{broken} holds numbers that are not finite: such a model predicts nothing, and is not saved. "
+            "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
+        )
     names = None if classes is None else tuple(classes)
-    whole = SavedModel(model, gate, names, preprocessing, context, scores, monitor)
-    write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole))))
+    whole = SavedModel(model, gate, names, preprocessing, context, scores, monitor, steps, sets, thumbnails)
+    packed = None if steps is None else steps.packed()
+    write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
 
 
 def load(
@@ -121,7 +182,25 @@ def load(
 ) -> SavedModel:
     """Read what `save` wrote; a module of your own is given here, built as it was, and gets the weights.
 
-    `backbone` is one within a model of the family, wrapped or not; `model` one of your own parts.
+    Args:
+        path: The file.
+        backbone: Your own net within a model of the family, wrapped or not.
+        model: A model of your own parts.
+        largest: How many bytes the file may have.
+
+    Returns:
+        The model and what was saved with it: `predict` and `decide` take rows as the user has them.
+
+    Raises:
+        ModelFileError: If the file is damaged, or needs a backbone or a model that was not given.
+
+    Example:
+        >>> import tempfile, totalcal
+        >>> net = nn.Linear(4, 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(totalcal.softmax(net, num_classes=3), f"{folder}/mine.totalcal")
+        ...     load(f"{folder}/mine.totalcal", backbone=nn.Linear(4, 3)).model.num_classes
+        3
     """
     content = read_container(Path(path), largest)
     try:
@@ -134,10 +213,13 @@ def load(
             context=_optional(_context, groups.get("context")),
             scores=_optional(dict, description["scores"]),
             monitor=_optional(Monitor.from_json, description.get("monitor")),
+            steps=_steps(content),
+            sets=_optional(PredictionSets.from_json, description.get("sets")),
+            thumbnails=_thumbnails(groups.get("thumbnails")),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except _NONSENSE as error:
         raise ModelFileError(f"the description in {path} is not as it should be: {error!r}.") from error
 
 
@@ -162,6 +244,9 @@ def _model(
         made.settle_in(_domain(description["domain"], state))
     _check_fit(made, state)
     made.load_state_dict(state)
+    broken = not_finite(made)
+    if broken is not None:
+        raise ModelFileError(f"{broken} holds numbers that are not finite. Ask for a file of a sound model.")
     restore_settings(made, settings)
     for name in description.get("frozen", []):
         made.get_parameter(name).requires_grad_(False)
@@ -172,28 +257,53 @@ def _built(
     recipe: Recipe, backbone: nn.Module | None, state: Mapping[str, Tensor], largest_setting: int
 ) -> TuringProcess:
     """The model of a recipe, if it asks for no more than the file holds."""
-    _check_appetite(recipe, sum(tensor.numel() for tensor in state.values()), largest_setting)
+    own = {name: tensor for name, tensor in state.items() if not name.startswith(_DOMAIN)}
+    _check_settings(recipe, sum(tensor.numel() for tensor in own.values()), largest_setting)
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
+        if backbone is None:
+            with torch.device("meta"), _rationed(own):
+                _check_fit(recipe.build(), own)
         return recipe.build(backbone)
 
 
-def _check_appetite(recipe: Recipe, available: int, largest_setting: int) -> None:
-    """A hostile recipe cannot ask for much more memory than the file itself holds.
-
-    The backbone is laid out without memory and counted; what else grows with an argument or a setting, cells
-    and widths, grows with the number of classes too.
-    """
-    asked = 0
-    if recipe.backbone is not None:
-        with torch.device("meta"):
-            asked = sum(parameter.numel() for parameter in recipe.build_backbone().parameters())
+def _check_settings(recipe: Recipe, available: int, largest_setting: int) -> None:
+    """What grows with an argument or a setting, cells and widths, grows with the number of classes too."""
     sizes = [value for value in recipe.arguments.values() if isinstance(value, int)]
     grown = recipe.num_classes * max([*sizes, largest_setting])
-    if asked > available or grown > max(available, _HARMLESS):
-        raise ModelFileError(
-            f"its recipe asks for {max(asked, grown)} weights, more than the {available} in the file. "
-            "totalcal did not write this file: do not use it."
-        )
+    if grown > max(available, _HARMLESS):
+        raise _too_many(grown, available)
+
+
+@contextmanager
+def _rationed(state: Mapping[str, Tensor]) -> Iterator[None]:
+    """A model that is made here ends in an error as soon as it has far more tensors or weights than the file.
+
+    A mean-field layer replaces a plain one, so that somewhat more than the file holds is made on the way.
+    """
+    available = sum(tensor.numel() for tensor in state.values())
+    most_tensors, most_weights = 4 * len(state) + _FEW, 4 * available + _HARMLESS
+    thread, made = get_ident(), [0, 0]
+
+    def count(_: nn.Module, __: str, tensor: Tensor | None) -> None:
+        if tensor is None or get_ident() != thread:
+            return
+        made[0] += 1
+        made[1] += tensor.numel()
+        if made[0] > most_tensors or made[1] > most_weights:
+            raise _too_many(made[1], available)
+
+    with (
+        register_module_parameter_registration_hook(count),
+        register_module_buffer_registration_hook(count),
+    ):
+        yield
+
+
+def _too_many(asked: int, available: int) -> ModelFileError:
+    return ModelFileError(
+        f"its recipe asks for {asked} weights or more, more than the {available} in the file. "
+        "totalcal did not write this file: do not use it."
+    )
 
 
 def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
@@ -268,6 +378,8 @@ def _description(saved: SavedModel) -> dict[str, Any]:
         },
         "scores": saved.scores and dict(saved.scores),
         "monitor": saved.monitor and saved.monitor.as_json(),
+        "steps": saved.steps and saved.steps.as_json(),
+        "sets": saved.sets and saved.sets.as_json(),
     }
 
 
@@ -278,6 +390,9 @@ def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
     if saved.context is not None:
         inputs = named(as_inputs(saved.context.inputs), "inputs")
         groups["context"] = {**inputs, "labels": saved.context.labels}
+    if saved.thumbnails is not None:
+        pictures, labels = saved.thumbnails.pictures, saved.thumbnails.labels
+        groups["thumbnails"] = {"pictures": pictures, "labels": labels}
     return groups
 
 
@@ -317,6 +432,16 @@ def _preprocessing(
         _optional(tuple, content["columns"]),
         _optional(PictureSteps.from_json, content.get("pictures")),
     )
+
+
+def _steps(content: Container) -> Steps | None:
+    if content.steps is None:
+        return None
+    return Steps.unpacked(content.steps, content.description["steps"]["columns"])
+
+
+def _thumbnails(parts: Mapping[str, Tensor] | None) -> Thumbnails | None:
+    return None if parts is None else Thumbnails(parts["pictures"], parts["labels"])
 
 
 def _context(parts: Mapping[str, Tensor]) -> Batch:

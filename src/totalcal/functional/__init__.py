@@ -1,1 +1,1 @@
-"""Pure tensor mathematics, one formula a function; nothing here knows a module or a model."""
+"""Pure tensor mathematics, one formula per function; nothing here knows a module or a model."""

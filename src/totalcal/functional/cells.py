@@ -6,7 +6,8 @@ cells start, before the first write, the paper leaves open.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -60,11 +61,13 @@ def read_along(
 
     `queries` is [..., batch, width]; `along` (e) is [..., cells], `across` (η) [..., width], shared by rows.
     """
-    direction = queries @ key_weight / math.sqrt(queries.shape[-1])  # u, [..., batch, width]
+    width, key_map = queries.shape[-1], key_weight / math.sqrt(queries.shape[-1])
+    both = queries @ torch.cat([key_map, key_map @ cells.T], -1)  # u and uᵀ m_r by one product
+    direction, scores = both.split([width, len(cells)], -1)  # [..., batch, width], [..., batch, cells]
     length = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     unit = direction / length.clamp_min(_LENGTH_GUARD)
     noise = deviation * along.unsqueeze(-2)  # [..., 1, cells]: shared by rows
-    weights = torch.addcmul(direction @ cells.T, length, noise).softmax(-1)
+    weights = torch.addcmul(scores, length, noise).softmax(-1)
     spread = deviation * torch.linalg.vector_norm(weights, dim=-1, keepdim=True)
     along_unit = weights @ noise.mT - spread * (unit @ across.unsqueeze(-1))
     readout: Tensor = weights @ cells + along_unit * unit + spread * across.unsqueeze(-2)
@@ -115,3 +118,12 @@ def one_class_each(num_cells: int, num_classes: int) -> Tensor:
             [1., 0.]])
     """
     return F.one_hot(torch.arange(num_cells) % num_classes, num_classes).float()
+
+
+UPDATE_RULES: Mapping[str, UpdateRule] = MappingProxyType(
+    {rule.__name__: rule for rule in (tanh_blend, blend, identity)}
+)
+CELL_STARTS: Mapping[str, CellStart] = MappingProxyType(
+    {start.__name__: start for start in (squared_noise, one_class_each)}
+)
+"""What run configurations and model files may name."""

@@ -31,13 +31,13 @@ def decompose(
 
     reducible = Var_s(m_s), irreducible = E_s[u_s], data = E_s[m_s − m_s² − u_s]
 
-    `complete` draws are no sample but the whole distribution, as the points of `functional.points`: then
+    `complete` draws are no sample but the whole distribution, as the points of `functional.moments`: then
     Var_s is the mean square, and the three terms add up to p̂ (1 − p̂). Draws of several `members` of an
     ensemble stand one member after the other.
     """
     is_whole = complete and members == 1
     return Decomposition(
-        reducible=means.var(0, correction=0) if is_whole else variance_over_draws(means, paired, members),
+        reducible=_mean_square(means) if is_whole else variance_over_draws(means, paired, members),
         irreducible=variances.mean(0),
         data=(means * (1 - means) - variances).mean(0).clamp_min(0),  # rounding may leave −10⁻¹⁷
     )
@@ -69,6 +69,10 @@ def variance_over_draws(means: Tensor, paired: bool = False, members: int = 1) -
         return spread / (draws - 1)
     within = (means[:pairs] - means[draws - pairs :]).square().sum(0)
     return (draws * spread - within).clamp_min(0) / counted
+
+
+def _mean_square(means: Tensor) -> Tensor:
+    return (means - means.mean(0)).square().mean(0)  # by hand, since `var` takes eight times as long
 
 
 def _variance_over_members(means: Tensor) -> Tensor:

@@ -37,6 +37,25 @@ def variance(log_alpha: Tensor) -> Tensor:
     return centre * (1 - centre) / (total + 1)
 
 
+def from_moments(centre: Tensor, spread: Tensor) -> Tensor:
+    """The log-concentrations of the Dirichlet distribution with a mean, and with a sum of variances.
+
+    α₀ + 1 = Σ m (1 − m) / Σ Var[π]; a Dirichlet distribution has one number for its spread. Clamped, so
+    that no spread at all gives much evidence, and a mean of 0 little.
+
+    >>> import torch
+    >>> alpha = torch.tensor([[2.0, 3.0, 5.0]])
+    >>> from_moments(mean(alpha.log()), variance(alpha.log())).exp()
+    tensor([[2.0000, 3.0000, 5.0000]], dtype=torch.float64)
+    """
+    centre, spread = centre.double(), spread.double()
+    most = (centre * (1 - centre)).sum(-1, keepdim=True)  # a variance that nothing exceeds
+    total = most / spread.sum(-1, keepdim=True) - 1
+    known = torch.finfo(total.dtype).tiny
+    total = total.nan_to_num(nan=torch.inf).clamp_min(known)
+    return clamp(centre.clamp_min(known).log() + total.log())
+
+
 def expected_nll(log_alpha: Tensor, labels: Tensor) -> Tensor:
     """E[−log π_y] = ψ(α₀) − ψ(α_y), the first term of the free energy.
 
@@ -78,8 +97,9 @@ def free_energy(log_alpha: Tensor, log_beta: Tensor, labels: Tensor) -> tuple[Te
 def expected_entropy(log_alpha: Tensor) -> Tensor:
     """E[H(y | π)] = ψ(α₀ + 1) − Σ m ψ(α + 1): the entropy that remains when π is known."""
     alpha = log_alpha.double().exp()
-    inner = (mean(log_alpha) * (alpha + 1).digamma()).sum(-1)
-    return (_total(log_alpha).squeeze(-1) + 1).digamma() - inner
+    total = alpha.sum(-1, keepdim=True)
+    inner = (alpha / total * (alpha + 1).digamma()).sum(-1)
+    return (total.squeeze(-1) + 1).digamma() - inner
 
 
 def entropy_of_mean(log_alpha: Tensor) -> Tensor:
@@ -91,10 +111,6 @@ def entropy_of_mean(log_alpha: Tensor) -> Tensor:
 def mutual_information(log_alpha: Tensor) -> Tensor:
     """I(y; π) = H(E[π]) − E[H(y | π)]: what a look at π would tell of the label."""
     return entropy_of_mean(log_alpha) - expected_entropy(log_alpha)
-
-
-def _total(log_alpha: Tensor) -> Tensor:
-    return log_alpha.double().exp().sum(-1, keepdim=True)  # [..., 1]
 
 
 class _FreeEnergy(torch.autograd.Function):

@@ -1,6 +1,7 @@
 """How far features lie from what was seen: the distances of the domain memory and of post-hoc OOD scores.
 
-All of them grow with strangeness. Rows are [n, d]; precisions are inverse covariances.
+All of them grow as an input becomes less familiar. Rows are [n, d]; precisions are inverse covariances.
+Tail probabilities say how many held-out rows are as far away, and what that promises.
 """
 
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 RIDGE = 1e-3
+_ROUNDS, _FEWEST_ROUNDS, _ROWS_MET = 25, 3, 100_000
+_LARGEST_BLOCK = 2**20  # numbers at once: what fits the caches
 _LEAST_VARIANCE = 1e-12  # of features that never change: their inverse still is a number in float32
 
 
@@ -122,15 +125,21 @@ def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
     return distances
 
 
-def spherical_prototypes(rows: Tensor, count: int, iterations: int = 25) -> Tensor:
+def spherical_prototypes(rows: Tensor, count: int) -> Tensor:
     """Centroids [count, d] of unit rows: Lloyd's k-means that starts from the first `count` of them.
 
-    Deterministic: the same rows in the same order give the same centroids. A centroid without rows stays.
+    Deterministic: the same rows in the same order give the same centroids. A centroid without rows stays. Up
+    to 4,000 rows there are 25 rounds, beyond so many that each centroid meets 100,000 rows in all: the more
+    rows, the less a round more changes, and time grows with the number of centroids, not with its square.
     """
     units = F.normalize(rows, dim=-1)
     centroids = units[:count].clone()
-    for _ in range(iterations):
-        nearest = (centroids.square().sum(-1) - 2 * units @ centroids.T).argmin(-1)
+    block_rows = max(1, _LARGEST_BLOCK // max(count, 1))
+    for _ in range(min(_ROUNDS, max(_FEWEST_ROUNDS, _ROWS_MET // max(len(rows), 1)))):
+        squares = centroids.square().sum(-1)
+        nearest = torch.cat(
+            [torch.sub(squares, block @ centroids.T, alpha=2).argmin(-1) for block in units.split(block_rows)]
+        )
         sums = torch.zeros_like(centroids).index_add_(0, nearest, units)
         sizes = torch.bincount(nearest, minlength=len(centroids)).to(sums)[:, None]
         updated = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)
@@ -148,7 +157,7 @@ def pooled_map(maps: Tensor) -> Tensor:
     """
     positions = maps.flatten(2)
     mean = positions.mean(-1)
-    deviation = (positions - mean.unsqueeze(-1)).square().mean(-1).sqrt()
+    deviation = (positions - mean.unsqueeze(-1)).square_().mean(-1).sqrt()
     return torch.cat([mean, deviation], dim=-1)
 
 
@@ -159,5 +168,66 @@ def mean_by_row(values: Tensor, rows: Tensor, count: int) -> Tensor:
     tensor([2., 5.])
     """
     sums = values.new_zeros(count, *values.shape[1:]).index_add_(0, rows, values)
-    sizes = torch.bincount(rows, minlength=count).clamp_min(1).to(values)
+    sizes = values.new_zeros(count).index_add_(0, rows, values.new_ones(rows.shape[0])).clamp_min(1)
     return sums / sizes.view(-1, *[1] * (values.dim() - 1))
+
+
+TAIL_FROM = 0.95
+_NO_EXCESS = 1e-6  # of the scores' own size: below it the tail is ties, give or take rounding
+
+
+def conformal_p_value(scores: Tensor, calibration: Tensor) -> Tensor:
+    """(1 + #{i: s_i ≥ s}) / (n + 1), in float64; `calibration` is sorted along its last axis.
+
+    If a new score is exchangeable with the n calibration scores, P(p ≤ a) ≤ a for every a, at any n and with
+    any ties: the rank of one of n + 1 exchangeable numbers is uniform, and ties only raise p. Nothing can be
+    promised below 1/(n + 1), the smallest value there is.
+
+    >>> conformal_p_value(torch.tensor([0.0, 2.0, 9.0]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([1.0000, 0.7500, 0.2500], dtype=torch.float64)
+    """
+    above = calibration.shape[-1] - torch.searchsorted(calibration, scores.contiguous(), side="left")
+    return (1 + above).double() / (calibration.shape[-1] + 1)
+
+
+class Tails(NamedTuple):
+    """Tail probabilities of several statistics: sorted reference scores [J, n], and how each goes on beyond.
+
+    Up to the 95th percentile q of the reference it is the conformal count; beyond, p(q) · exp(−(s − q) / b)
+    with b the mean excess over q, so that p goes on falling where no reference score lies.
+    """
+
+    reference: Tensor
+    quantile: Tensor
+    log_start: Tensor
+    excess: Tensor
+
+    @classmethod
+    def fitted(cls, scores: Tensor) -> "Tails":
+        """From scores [n, J] of held-out rows. Where those beyond q tie, b is ∞, and the counts go on."""
+        reference = scores.double().T.contiguous().sort(-1).values
+        index = int(TAIL_FROM * (len(scores) - 1))
+        quantile = reference[:, index]
+        beyond = reference[:, index + 1 :]
+        excess = (beyond - quantile[:, None]).sum(-1) / max(beyond.shape[1], 1)
+        size = torch.maximum(quantile.abs(), reference[:, -1] - reference[:, 0])
+        is_tied = excess <= _NO_EXCESS * size
+        log_start = conformal_p_value(quantile[:, None], reference)[:, 0].log()
+        return cls(reference, quantile, log_start, excess.masked_fill(is_tied, torch.inf))
+
+    def log_p(self, scores: Tensor) -> Tensor:
+        """log p_j of scores [n, J]."""
+        columns = scores.double().T.contiguous()
+        counted = conformal_p_value(columns, self.reference).log()
+        over = columns - self.quantile[:, None]
+        tail = self.log_start[:, None] - over / self.excess[:, None]
+        return torch.where((over > 0) & self.excess.isfinite()[:, None], tail, counted).T
+
+
+def fisher(log_p_values: Tensor) -> Tensor:
+    """T = −Σ_j log p_j over the last axis (Fisher's statistic, up to the factor 2).
+
+    >>> fisher(torch.tensor([[0.0, 0.0]]))
+    tensor([0.])
+    """
+    return -log_p_values.sum(-1) + 0.0  # not −0

@@ -1,4 +1,4 @@
-"""Gaussian distributions with independent entries: draws and divergences."""
+"""Gaussian distributions with independent entries: draws, divergences, and the precision they need."""
 
 import math
 from typing import Any
@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from totalcal.functional.rounding import at_least_single
-
 # The constants of the sigmoid approximation (Molchanov et al. 2017, eq. 14).
 _LOG_UNIFORM_K1, _LOG_UNIFORM_K2, _LOG_UNIFORM_K3 = 0.63576, 1.87320, 1.48695
 
 
 def standard_normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
     """ε ~ N(0, I) of a shape, on the device and in the precision of `like`."""
+    if generator is None:  # not even named: torch.compile cannot trace a shape that it does not know with one
+        return torch.randn(shape, device=like.device, dtype=like.dtype)
     return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
@@ -71,3 +71,15 @@ def kl_to_log_uniform(mean: Tensor, log_variance: Tensor) -> Tensor:
     log_ratio = log_variance - mean.square().clamp_min(1e-16).log()  # log a; a mean may be exactly 0
     gain = _LOG_UNIFORM_K1 * (torch.sigmoid(_LOG_UNIFORM_K2 + _LOG_UNIFORM_K3 * log_ratio) - 1)
     return (0.5 * torch.nn.functional.softplus(-log_ratio) - gain).sum()
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def at_least_single(tensor: Tensor) -> Tensor:
+    """Half precision as float32, anything else as it is.
+
+    >>> at_least_single(torch.ones(1, dtype=torch.bfloat16)).dtype
+    torch.float32
+    """
+    return tensor.float() if tensor.dtype in HALVES else tensor

@@ -54,16 +54,18 @@ def paired_draws(
     normal: Normal,
     limit: float,
     draws: int,
+    centres: Tensor | None = None,
 ) -> Tensor:
     """Several draws of the output, draws × rows × outputs; rows come once (an axis of 1) or once per draw.
 
     Draw i + ⌈draws / 2⌉ has the noise of draw i with the other sign: half as many normal numbers, and a mean
     that is nearer to the expectation than that of independent draws. No gradients; the precision is that of
-    the weights. Fresh memory costs as much as what is written to it: noise is drawn bit by bit.
+    the weights. Fresh memory costs as much as what is written to it: noise is drawn bit by bit. `centres` are
+    xμᵀ + b, where somebody has worked them out already.
     """
     with torch.autocast(rows.device.type, enabled=False):
         inputs, variance = rows.to(mean.dtype), log_variance.clamp(-limit, limit).exp_()
-        centres = F.linear(inputs, mean, bias)
+        centres = F.linear(inputs, mean, bias) if centres is None else centres
         roots = _root(inputs.square(), variance)
     outputs = centres.new_empty((draws, *centres.shape[1:]))
     half = (draws + 1) // 2

@@ -6,8 +6,7 @@ Its M is the context itself, which it must carry along: `predict(…, context=�
 from torch import nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import LinearEvidence
-from totalcal.parts.heads import EvidentialHead
+from totalcal.parts.heads import EvidentialHead, LinearEvidence
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
 from totalcal.types import ContextUse, KLScales
@@ -24,7 +23,25 @@ def anp(
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to, in training and at test.
 
-    The net is copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        local_kl_scale: How much the KL between the beliefs over π counts.
+        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
+        width: Entries of Z.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.anp(torch.nn.Linear(4, 3), num_classes=3)
+        >>> context = totalcal.Batch(torch.randn(6, 4), torch.arange(6) % 3)
+        >>> model.predict(torch.zeros(2, 4), context=context).probabilities.shape
+        torch.Size([2, 3])
     """
     latent = TargetLatent(num_classes, 0.0, 1.0, ContextUse.REQUIRED, width=width)
     return TuringProcess(

@@ -3,8 +3,7 @@
 from torch import nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import EmbeddingEvidence
-from totalcal.parts.heads import PointHead
+from totalcal.parts.heads import EmbeddingEvidence, PointHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
@@ -22,7 +21,24 @@ def bnn(
 ) -> TuringProcess:
     """Mean-field weights with cross-entropy; `weight_kl_scale` = 1 is the real bound.
 
-    The net is copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
+        weight_prior: p(w); a normal distribution if not given.
+        weight_kl_scale: How much the KL of the weights counts.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.bnn(torch.nn.Linear(4, 3), num_classes=3)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),

@@ -21,7 +21,27 @@ def edl(
     """λ_t = `local_kl_scale` · min(1, t / `local_ramp`) with epochs t from 0.
 
     Sensoy's own schedule is evidence="softplus" (or "relu"), local_kl_scale=1. The default is the
-    one that the paper's authors ran; it fits better. The net is copied.
+    one that the paper's authors ran; it fits better.
+
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        evidence: From logits to evidence: "exp", "softplus" or "relu".
+        local_kl_scale: How much the KL from Dir(1) counts at last.
+        local_ramp: In how many epochs it gets there.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+        UnknownNameError: If there is no such evidence.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.edl(torch.nn.Linear(4, 3), num_classes=3)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     return TuringProcess(
         backbone=backbone,

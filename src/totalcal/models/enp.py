@@ -3,8 +3,7 @@
 from torch import nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import LinearEvidence
-from totalcal.parts.heads import EvidentialHead
+from totalcal.parts.heads import EvidentialHead, LinearEvidence
 from totalcal.parts.latents import TargetLatent
 from totalcal.process import TuringProcess
 from totalcal.types import ContextUse, KLScales
@@ -22,7 +21,25 @@ def enp(
 ) -> TuringProcess:
     """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test.
 
-    The net is copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        cell_variance: κ², the variance of Z at test.
+        local_kl_scale: How much the KL between the beliefs over π counts.
+        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
+        width: Entries of Z.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.enp(torch.nn.Linear(4, 3), num_classes=3)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     latent = TargetLatent(num_classes, 1.0, cell_variance, ContextUse.NONE, width=width)
     return TuringProcess(

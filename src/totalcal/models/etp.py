@@ -6,8 +6,7 @@ from torch import nn
 
 from totalcal.functional.cells import CellStart, UpdateRule, squared_noise, tanh_blend
 from totalcal.origin import stamped
-from totalcal.parts.evidence import LinearEvidence
-from totalcal.parts.heads import EvidentialHead
+from totalcal.parts.heads import EvidentialHead, LinearEvidence
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
@@ -33,7 +32,33 @@ def etp(
 ) -> TuringProcess:
     """An external memory gives every input its own Dirichlet prior; `layers="none"` has point weights.
 
-    `key_map` and `evidence_map` are linear if not given. They and the net are copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        num_cells: R, the cells of the memory.
+        retention: γ, how much of a cell stays at a write.
+        cell_variance: κ², the variance of a drawn cell around its mean.
+        update_rule: r; `totalcal.functional.cells` has others.
+        cell_start: Where the cells begin.
+        key_map: k_ψ, from cells to keys; linear if not given. It is copied.
+        evidence_map: h(v, a), from embedding and readout to log-concentrations; linear if not given. It is
+            copied.
+        layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
+        weight_prior: p(w); a normal distribution if not given.
+        local_kl_scale: How much the KL between the beliefs over π counts.
+        weight_kl_scale: How much the KL of the weights counts; 1 is the real bound.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.etp(torch.nn.Linear(4, 3), num_classes=3, num_cells=10)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     key_map, evidence_map = copy.deepcopy(key_map), copy.deepcopy(evidence_map)
     memory = ExternalMemory(

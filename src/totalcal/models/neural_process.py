@@ -3,8 +3,7 @@
 from torch import nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import LinearEvidence
-from totalcal.parts.heads import PointHead
+from totalcal.parts.heads import LinearEvidence, PointHead
 from totalcal.parts.latents import SetLatent
 from totalcal.process import TuringProcess
 from totalcal.types import KLScales
@@ -16,7 +15,23 @@ def neural_process(
 ) -> TuringProcess:
     """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given.
 
-    The net is copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
+        width: Entries of Z.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.neural_process(torch.nn.Linear(4, 3), num_classes=3)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     latent = SetLatent(num_classes, width)
     return TuringProcess(

@@ -3,8 +3,7 @@
 from torch import nn
 
 from totalcal.origin import stamped
-from totalcal.parts.evidence import EmbeddingEvidence
-from totalcal.parts.heads import PointHead
+from totalcal.parts.heads import EmbeddingEvidence, PointHead
 from totalcal.parts.latents import NoLatent
 from totalcal.process import TuringProcess
 from totalcal.types import KLScales
@@ -14,7 +13,21 @@ from totalcal.types import KLScales
 def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
     """Cross-entropy on the backbone's logits: the net one has before reading about uncertainty.
 
-    The net is copied.
+    Args:
+        backbone: A net that ends in one column per class. It is copied, and so never changed.
+        num_classes: K, at least 2.
+
+    Returns:
+        The untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+
+    Raises:
+        InputError: If `num_classes` is below 2.
+
+    Example:
+        >>> import torch, totalcal
+        >>> model = totalcal.softmax(torch.nn.Linear(4, 3), num_classes=3)
+        >>> model.predict(torch.zeros(2, 4)).probabilities.shape
+        torch.Size([2, 3])
     """
     return TuringProcess(
         backbone=backbone,

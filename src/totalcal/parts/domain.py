@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -13,6 +13,9 @@ from totalcal.errors import InputError
 from totalcal.functional.distances import (
     Distances,
     Moments,
+    Tails,
+    conformal_p_value,
+    fisher,
     mahalanobis,
     mean_by_row,
     mean_variance,
@@ -22,7 +25,6 @@ from totalcal.functional.distances import (
     relative_mahalanobis,
     spherical_prototypes,
 )
-from totalcal.functional.tails import Tails, conformal_p_value, fisher
 from totalcal.inputs import Inputs, tensors
 from totalcal.parts.taps import Features, Tap
 from totalcal.types import Belief, Faded, Familiarity
@@ -33,6 +35,7 @@ SAMPLE = 20  # rows per prototype that k-means sees at most
 WIDEST = 1024
 FEWEST_ROWS = 40
 _SEED = 0
+_FARTHEST = torch.finfo(torch.float32).max
 
 
 class Observation(NamedTuple):
@@ -137,8 +140,9 @@ class Statistics:
     sums: Tensor
     scatter: Tensor
     keys: Tensor
-    sample: Tensor
+    kept: Tensor
     largest_sample: int
+    waiting: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     @classmethod
     def empty(cls, num_classes: int, width: int, largest_sample: int) -> Self:
@@ -162,30 +166,45 @@ class Statistics:
             return self
         for total in (self.counts, self.sums, self.scatter):
             distributed.all_reduce(total)
-        for keys, sample in gathered((self.keys, self.sample)):
+        self._sort_in()
+        for keys, sample in gathered((self.keys, self.kept)):
             self._keep(keys, sample)
         return self
 
+    @property
+    def sample(self) -> Tensor:
+        """The rows with the smallest keys, in their order."""
+        self._sort_in()
+        return self.kept
+
     def _keep(self, keys: Tensor, rows: Tensor) -> None:
+        """Rows wait until there are many: to sort them in takes a copy of the sample."""
         if len(self.keys) == self.largest_sample:
             near = keys < self.keys[-1]
             keys, rows = keys[near], rows[near]
-        if not len(keys):
+        self.waiting.append((keys, rows))
+        if sum(len(each) for each, _ in self.waiting) > self.largest_sample:
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        if not self.waiting:
             return
-        all_keys, all_rows = torch.cat([self.keys, keys]), torch.cat([self.sample.to(rows), rows])
+        keys, rows = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
+        self.waiting.clear()
+        all_keys, all_rows = torch.cat([self.keys, keys]), torch.cat([self.kept.to(rows), rows])
         order = all_keys.argsort(stable=True)
         is_new = torch.ones(len(order), dtype=torch.bool)  # a row that comes again is not sampled again
         is_new[1:] = all_keys[order][1:] != all_keys[order][:-1]
         chosen = order[is_new][: self.largest_sample]
-        self.keys, self.sample = all_keys[chosen], all_rows[chosen]
+        self.keys, self.kept = all_keys[chosen], all_rows[chosen]
 
     @property
     def moments(self) -> Moments:
         return moments(self.counts, self.sums, self.scatter)
 
     def prototypes(self, most: int) -> Tensor:
-        count = max(1, min(most, len(self.sample) // ROWS_PER_PROTOTYPE))
-        return spherical_prototypes(self.sample, count)
+        sample = self.sample
+        return spherical_prototypes(sample, max(1, min(most, len(sample) // ROWS_PER_PROTOTYPE)))
 
 
 class LayerMemory(nn.Module):
@@ -222,6 +241,15 @@ class LayerMemory(nn.Module):
         """In the width and precision that distances are computed in."""
         rows = values.to(self.origin.dtype)
         return rows @ self.projection if self.width > self.kept else rows
+
+    def check(self, statistics: Statistics, tap: Tap) -> None:
+        """Variances must be numbers in the precision that distances are computed in."""
+        squares = statistics.scatter.diagonal() / statistics.counts.sum()
+        if not bool((squares < torch.finfo(self.origin.dtype).max).all()):
+            raise InputError(
+                f"the features of {tap} are too large to be remembered: their mean square is "
+                f"{float(squares.max()):.3g}. Some rows are not like the others: scale them, or drop them."
+            )
 
     def settle(self, statistics: Statistics, most: int) -> None:
         """The metric, from the statistics of the first domain: W⁻¹, for the last layer less T⁻¹."""
@@ -304,7 +332,8 @@ class DomainMemory(Domain):
             raise InputError(f"fade must be 0 (off) or more, but is {fade}.")
         self.taps, self.num_classes = tuple(taps), num_classes
         self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
-        is_last = [index == len(taps) - 1 for index in range(len(taps))]
+        # The only layer is measured as it is: relative to all rows, a shift that no class minds is lost.
+        is_last = [0 < index == len(taps) - 1 for index in range(len(taps))]
         self.layers = nn.ModuleList(
             LayerMemory(tap.width, last, widest) for tap, last in zip(taps, is_last, strict=True)
         )
@@ -331,7 +360,13 @@ class DomainMemory(Domain):
             sums.add(layer.projected(features.values), labels, keys)
 
     def write(self, statistics: Sequence[Statistics]) -> None:
-        """One more domain; the first one brings the metric."""
+        """One more domain; the first one brings the metric.
+
+        Raises:
+            InputError: If features are so large that their squares are no numbers; nothing is written then.
+        """
+        for tap, layer, sums in zip(self.taps, self._layers(), statistics, strict=True):
+            layer.check(sums, tap)
         for layer, sums in zip(self._layers(), statistics, strict=True):
             (layer.add_domain if self.num_domains else layer.settle)(sums, self.most_prototypes)
         self.tail_rows.append(0)
@@ -351,12 +386,16 @@ class DomainMemory(Domain):
         self.calibration = torch.cat([self.calibration, statistic]).sort().values
 
     def distances(self, observation: Observation) -> Tensor:
-        """Rows × domains × statistics: two per layer in the order of the taps, then the entropy."""
+        """Rows × domains × statistics: two per layer in the order of the taps, then the entropy.
+
+        One too large for its precision is the largest number there: such a row is as strange as can be.
+        """
         columns: list[Tensor] = []
         for tap, layer in zip(self.taps, self._layers(), strict=True):
-            columns += layer.distances(observation.features[tap.name], len(observation.entropy))
+            columns += layer.distances(observation.features[tap.name], observation.entropy.shape[0])
         entropy = observation.entropy[:, None, None].expand(-1, self.num_domains, -1)
-        return torch.cat([torch.stack(columns, -1).double(), entropy.double()], -1)
+        distances = torch.cat([torch.stack(columns, -1).double(), entropy.double()], -1)
+        return distances.nan_to_num(nan=_FARTHEST, posinf=_FARTHEST).clamp_max(_FARTHEST)
 
     def read(self, observation: Observation | None) -> Familiarity:
         assert observation is not None
@@ -367,7 +406,7 @@ class DomainMemory(Domain):
 
     @torch.no_grad()
     def absorb(self, rows: Iterable[Observed]) -> None:
-        """Rows of a new domain become familiar; nothing becomes stranger than it was.
+        """Rows of a new domain become familiar; nothing becomes less familiar than it was.
 
         Of the rows, two out of five are held out by key: they make the tails and the calibration of the
         domain. Fewer than 40 rows are too few to calibrate: they leave the memory as it is, with a warning.

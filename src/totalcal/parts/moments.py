@@ -27,14 +27,13 @@ from torch.nn import functional as F
 from totalcal.errors import TotalcalError
 from totalcal.functional import moments
 from totalcal.functional.cells import read_along
-from totalcal.functional.moments import Moments, Value
-from totalcal.functional.points import gaussian_points, pairs_for
+from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
 from totalcal.inputs import Inputs, call
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
-from totalcal.parts.repeating import has_hooks, repeated
+from totalcal.parts.repeating import has_hooks, passed_at_means
 from totalcal.parts.sampling import AtMeans, Noise, Sharing, StochasticLayer
-from totalcal.parts.taps import Collector, collecting
+from totalcal.parts.taps import Collector
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
 from totalcal.types import Batch
 
@@ -80,8 +79,10 @@ def moment_rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
     return add
 
 
-def embedding_points(backbone: nn.Module, inputs: Inputs) -> Tensor:
+def embedding_points(backbone: nn.Module, inputs: Inputs, first_mean: Tensor | None = None) -> Tensor:
     """v_s: points × rows × classes that stand for the distribution of v_w(x); one where nothing is random.
+
+    `first_mean` is what the first layer gives at mean weights, where it is known.
 
     Raises:
         UntaughtLayerError: A layer after the first with a distribution has no rule.
@@ -91,7 +92,7 @@ def embedding_points(backbone: nn.Module, inputs: Inputs) -> Tensor:
     if not isinstance(inputs, Tensor):
         raise UntaughtLayerError(backbone, "it takes several tensors")
     state = _random_state()
-    embedding, factor = _embedding(backbone, inputs)
+    embedding, factor = _embedding(backbone, inputs, first_mean)
     if state is not None and not torch.equal(state, torch.get_rng_state()):
         raise UntaughtLayerError(backbone, "a layer draws random numbers of its own")
     if factor is None:
@@ -100,7 +101,9 @@ def embedding_points(backbone: nn.Module, inputs: Inputs) -> Tensor:
     points = gaussian_points(classes, pairs_for(classes), like=embedding)
     if factor.dim() == embedding.dim():
         return embedding + factor * points.unsqueeze(1)
-    return embedding + (points @ factor.mT).transpose(0, 1)  # [rows, points, classes], turned
+    moved = points @ factor.flatten(0, 1).mT  # [points, rows · classes]: one product, not one per row
+    placed: Tensor = embedding + moved.unflatten(1, embedding.shape)
+    return placed
 
 
 def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> Tensor:
@@ -126,11 +129,12 @@ def points_and_mean(
     backbone: nn.Module, inputs: Inputs, collector: Collector
 ) -> tuple[Tensor, Tensor | None]:
     """`embedding_points`, and the embedding at mean weights for the collector to look at, as with draws."""
-    points = embedding_points(backbone, inputs)
     if not collector.taps:
-        return points, None
-    with collecting(collector):
-        return points, repeated(backbone, inputs, 1, Noise(sharing=Sharing.MEAN))
+        return embedding_points(backbone, inputs), None
+    at_means = passed_at_means(backbone, inputs, collector)
+    if not _is_random(backbone):
+        return at_means.embedding, at_means.embedding
+    return embedding_points(at_means.drawing, at_means.hidden, at_means.first), at_means.embedding
 
 
 def propagate(module: nn.Module, value: Value) -> Value:
@@ -151,13 +155,18 @@ def propagate(module: nn.Module, value: Value) -> Value:
     return _along_graph(module, value)
 
 
-def _embedding(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+def _embedding(
+    backbone: nn.Module, inputs: Tensor, first_mean: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     """The mean, and deviations; a factor of the covariance where the last layer is linear with few outputs.
 
     Its outputs share their inputs, so that they move together.
     """
     *before, last = _links(backbone)
     value: Value = inputs
+    if before and first_mean is not None and isinstance(before[0], MeanFieldLinear):
+        variance = moments.variance_of_linear(inputs, _weight(before[0]), first_mean)
+        before, value = before[1:], Moments(first_mean, variance)
     for module in before:
         value = propagate(module, value)
     if isinstance(value, Moments) and isinstance(last, MeanFieldLinear | nn.Linear) and not has_hooks(last):
@@ -193,10 +202,9 @@ def _key_weight(latent: Latent) -> Tensor | None:
 
 def _root(covariance: Tensor) -> Tensor:
     """A lower triangle L with L Lᵀ = Cov."""
-    size = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    jitter = _RELATIVE_JITTER * size + _ABSOLUTE_JITTER
-    eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
-    root: Tensor = torch.linalg.cholesky_ex(covariance + jitter * eye).L
+    diagonal = covariance.diagonal(dim1=-2, dim2=-1)
+    jitter = _RELATIVE_JITTER * diagonal.mean(-1, keepdim=True) + _ABSOLUTE_JITTER
+    root: Tensor = torch.linalg.cholesky_ex(covariance.diagonal_scatter(diagonal + jitter, 0, -2, -1)).L
     return root
 
 

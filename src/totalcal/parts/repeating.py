@@ -1,21 +1,25 @@
 """A backbone with several draws of its weights, by the cheapest way that its structure allows."""
 
 from collections.abc import Callable
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
+from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, device
 from totalcal.parts.sampling import (
+    FixedDraws,
     Noise,
     Sharing,
     StochasticLayer,
+    running_pass,
     sampling,
     stochastic_layers,
     with_uses_known,
 )
 from totalcal.parts.taps import Collector, collecting
-from totalcal.parts.weights import MeanFieldLinear
+from totalcal.parts.weights import MeanFieldLayer, MeanFieldLinear
 
 _ROW_BY_ROW = (
     *(nn.Identity, nn.Linear, nn.LayerNorm, nn.Dropout, nn.AlphaDropout),
@@ -25,34 +29,84 @@ _ROW_BY_ROW = (
 _BATCH_NORMS = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
 
 
-def repeated(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise) -> Tensor:
+def repeated(
+    backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise, first_mean: Tensor | None = None
+) -> Tensor:
     """v_w(x), draws × rows × outputs; one draw where weights are points or means. Without gradients.
 
     For a backbone in evaluation mode. What comes before the first stochastic layer runs once. Layers in a row
     of which the linear ones draw see all draws as rows of one matrix; vmap does it for other shapes of nets;
     what cannot be vmapped (control flow that depends on data) is run draw by draw. However it is done, draws
-    are paired if `noise` says so.
+    are paired if `noise` says so. `first_mean` is what the first layer gives at mean weights, where that is
+    known.
     """
     if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
         with sampling(noise):
             return call(backbone, inputs).unsqueeze(0)
-    return with_uses_known(backbone, noise, lambda: _drawn(backbone, inputs, draws, noise))
+    if noise.fixed is not None:
+        return _with_weights(backbone, inputs, noise.fixed)
+    return with_uses_known(backbone, noise, lambda: _drawn(backbone, inputs, draws, noise, first_mean))
 
 
-def _drawn(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise) -> Tensor:
+def fixed_draws(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise, seed: int) -> FixedDraws:
+    """The draws that `repeated` would make of this noise, which all rows share: weights, and what comes next.
+
+    `inputs` are any rows: they show in which order the layers draw.
+    """
+    layers = [layer for layer in stochastic_layers(backbone) if isinstance(layer, MeanFieldLayer)]
+    if len(layers) < len(stochastic_layers(backbone)):
+        raise InputError("only the draws of mean-field layers can be fixed, but there are others that draw.")
+    if noise.sharing is Sharing.MEAN or not layers:
+        return FixedDraws(draws, seed, [], noise.generator)
+
+    def weights_in_a_row() -> Tensor:
+        call(backbone, inputs)
+        running = running_pass()
+        assert running is not None
+        return torch.cat([running.weights.get(layer, layer.weight_mean).flatten() for layer in layers])
+
+    drawn = _repeated_call(weights_in_a_row, draws, noise, device(inputs))
+    shapes = [layer.weight_mean.shape for layer in layers]
+    rows = [row.split([shape.numel() for shape in shapes]) for row in drawn]
+    weights: list[dict[StochasticLayer, Tensor]] = [
+        {layer: part.view(shape).clone() for layer, part, shape in zip(layers, row, shapes, strict=True)}
+        for row in rows
+    ]
+    return FixedDraws(draws, seed, weights, noise.generator)
+
+
+def _with_weights(backbone: nn.Module, inputs: Inputs, draws: FixedDraws) -> Tensor:
+    """Draw by draw: in an export vmap takes the number of rows for a constant."""
+    fixed, drawing = _split(backbone) if isinstance(inputs, Tensor) else (nn.Sequential(), backbone)
+    hidden = fixed(inputs)
+    outputs = []
+    for weights in draws.weights:
+        with sampling(Noise(sharing=Sharing.SHARED)) as running:
+            running.weights.update(weights)
+            outputs.append(call(drawing, hidden))
+    return torch.stack(outputs)
+
+
+def _drawn(
+    backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise, first_mean: Tensor | None
+) -> Tensor:
     may_draw_rows = (noise.paired or draws == 1) and noise.sharing is Sharing.ROWS
     if may_draw_rows and isinstance(inputs, Tensor) and _is_chain(backbone):
         with sampling(noise):
-            drawn = _along_chain(backbone, inputs, draws)
+            drawn = _along_chain(backbone, inputs, draws, first_mean)
         if drawn is not None:
             return drawn
+    return _repeated_call(lambda: call(backbone, inputs), draws, noise, device(inputs))
+
+
+def _repeated_call(once: Callable[[], Tensor], draws: int, noise: Noise, where: torch.device) -> Tensor:
     before = None if noise.generator is None else noise.generator.get_state()
     try:
-        return _by_vmap(lambda: call(backbone, inputs), draws, noise, device(inputs))
+        return _by_vmap(once, draws, noise, where)
     except RuntimeError:
         if noise.generator is not None and before is not None:
             noise.generator.set_state(before)
-        return _one_by_one(lambda: call(backbone, inputs), draws, noise)
+        return _one_by_one(once, draws, noise)
 
 
 def repeated_and_mean(
@@ -60,23 +114,59 @@ def repeated_and_mean(
 ) -> tuple[Tensor, Tensor | None]:
     """`repeated`, and the same at mean weights, 1 × rows × outputs, for the collector to look at.
 
-    None if there is nothing to collect. The draws are those that `repeated` alone would make. In a row of
-    layers the pass at means shares what comes before the first that draws; other nets run once more.
+    None if there is nothing to collect. The draws are those that `repeated` alone would make.
     """
     if not collector.taps:
         return repeated(backbone, inputs, draws, noise), None
-    is_mean = noise.sharing is Sharing.MEAN or not stochastic_layers(backbone)
-    is_whole = is_mean or not isinstance(inputs, Tensor)
-    fixed, drawing = (nn.Sequential(), backbone) if is_whole else _split(backbone)
-    with collecting(collector):
+    at_means = passed_at_means(backbone, inputs, collector)
+    if noise.sharing is Sharing.MEAN or not stochastic_layers(backbone):
+        return at_means.embedding, at_means.embedding
+    return repeated(at_means.drawing, at_means.hidden, draws, noise, at_means.first), at_means.embedding
+
+
+class PassAtMeans(NamedTuple):
+    """What a pass at mean weights leaves for one that is random.
+
+    Attributes:
+        embedding: 1 × rows × outputs.
+        drawing: The part of the net from the first layer that draws on; all of it, where that is not known.
+        hidden: What goes into that part.
+        first: What its first layer gives at mean weights; None where it is not known.
+    """
+
+    embedding: Tensor
+    drawing: nn.Module
+    hidden: Inputs
+    first: Tensor | None
+
+
+def passed_at_means(backbone: nn.Module, inputs: Inputs, collector: Collector) -> PassAtMeans:
+    """One pass at mean weights, for the collector to look at.
+
+    In a row of layers a random pass can share what comes before the first that draws, and the product of that
+    layer's mean weights; other nets run once more.
+    """
+    fixed, drawing = _split(backbone) if isinstance(inputs, Tensor) else (nn.Sequential(), backbone)
+    with collecting(collector), sampling(Noise(sharing=Sharing.MEAN)):
         hidden = fixed(inputs)
-        mean = repeated(drawing, hidden, 1, Noise(sharing=Sharing.MEAN))
-    return mean if is_mean else repeated(drawing, hidden, draws, noise), mean
+        if not _begins_with_a_product(drawing):
+            return PassAtMeans(call(drawing, hidden).unsqueeze(0), drawing, hidden, None)
+        value = drawing[0](hidden)
+        first = value.clone()  # an activation behind it may write over it
+        for link in list(drawing)[1:]:
+            value = link(value)
+    return PassAtMeans(value.unsqueeze(0), drawing, hidden, first)
 
 
-def _split(backbone: nn.Module) -> tuple[nn.Module, nn.Module]:
+def _begins_with_a_product(drawing: nn.Module) -> TypeGuard[nn.Sequential]:
+    if type(drawing) is not nn.Sequential or drawing._forward_hooks or drawing._forward_pre_hooks:
+        return False
+    return isinstance(drawing[0], MeanFieldLinear)
+
+
+def _split(backbone: nn.Module) -> tuple[nn.Sequential, nn.Module]:
     """What a row of layers does before the first that draws, and the rest; nothing and all of other nets."""
-    if type(backbone) is nn.Sequential and not has_hooks(backbone):
+    if type(backbone) is nn.Sequential and stochastic_layers(backbone) and not has_hooks(backbone):
         links = list(backbone)
         first = next(index for index, link in enumerate(links) if stochastic_layers(link))
         fixed, drawing = nn.Sequential(*links[:first]), nn.Sequential(*links[first:])
@@ -122,7 +212,7 @@ def has_hooks(module: nn.Module) -> bool:
     return not all(getattr(hook, "only_looks", False) for hook in hooks)
 
 
-def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | None:
+def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int, first_mean: Tensor | None) -> Tensor | None:
     """Rows become draws × rows at the first layer that draws. None where positions share a draw."""
     assert isinstance(backbone, nn.Sequential)
     hidden, is_drawn = inputs, False
@@ -133,7 +223,8 @@ def _along_chain(backbone: nn.Module, inputs: Tensor, draws: int) -> Tensor | No
         if hidden.dim() != 2:
             return None
         rows = hidden.unflatten(0, (draws if is_drawn else 1, -1))
-        hidden, is_drawn = link.draws(rows, draws).flatten(0, 1), True
+        mean = first_mean if link is backbone[0] else None
+        hidden, is_drawn = link.draws(rows, draws, mean).flatten(0, 1), True
     return torch.unflatten(hidden, 0, (draws, -1))
 
 

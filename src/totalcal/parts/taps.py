@@ -401,8 +401,11 @@ def _valid_tokens(inputs: Inputs, padding: int | None, length: int) -> Tensor | 
 
 
 def _tokens(values: Tensor, valid: Tensor | None) -> Features:
-    mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device) if valid is None else valid
-    return Features(values[mask], mask.nonzero()[:, 0])
+    if valid is None:
+        rows = torch.arange(values.shape[0], device=values.device)
+        return Features(values.flatten(0, 1).clone(), rows.repeat_interleave(values.shape[1]))
+    rows, places = valid.nonzero().unbind(1)
+    return Features(values[rows, places], rows)
 
 
 def _shape(output: Any) -> str:

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.functional.gaussian import kl_to_isotropic, kl_to_log_uniform
+from totalcal.functional.gaussian import HALVES, kl_to_isotropic, kl_to_log_uniform
 from totalcal.functional.local_linear import local_linear, paired_draws
-from totalcal.functional.rounding import HALVES
 from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, running_pass, stochastic_layers
 
 Layers = Literal["linear", "all", "none"] | str | Iterable[str]
@@ -129,11 +128,15 @@ class MeanFieldLinear(MeanFieldLayer):
         )
         return self.given(output)
 
-    def draws(self, rows: Tensor, count: int) -> Tensor:
-        """Draws × rows × outputs, of rows that come once (an axis of 1) or once per draw."""
+    def draws(self, rows: Tensor, count: int, mean: Tensor | None = None) -> Tensor:
+        """Draws × rows × outputs, of rows that come once (an axis of 1) or once per draw.
+
+        `mean` is the output at mean weights for rows that come once, where it is known.
+        """
         normal = partial(self.noise.normal, like=self.weight_mean)
         weights = self.weight_mean, self.weight_log_variance, self.bias
-        return self.given(paired_draws(rows, *weights, normal, _LOG_VARIANCE_LIMIT, count))
+        known = None if mean is None else mean.to(self.weight_mean.dtype).unsqueeze(0)
+        return self.given(paired_draws(rows, *weights, normal, _LOG_VARIANCE_LIMIT, count, known))
 
 
 class MeanFieldConv2d(MeanFieldLayer):

@@ -1,18 +1,25 @@
-"""What a saved model says of rows: the one way from rows to answers, for tables and for the service."""
+"""What a saved model says of rows: the one way from rows to answers, for tables and for the service.
+
+`Answers` themselves know no torch: whatever gives them can be written.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import GateError
-from totalcal.files.saved import SavedModel
-from totalcal.parts.domain import DomainMemory
-from totalcal.rejection import sampling_of
-from totalcal.types import Draws, Predictive
+from totalcal.errors import GateError, InputError
+from totalcal.predicting.inputs import Rows, rows_of
+from totalcal.predicting.raw import RawTable
 from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
+
+if TYPE_CHECKING:
+    from totalcal.files.saved import SavedModel
+    from totalcal.files.steps import Steps
+    from totalcal.types import Draws, Predictive
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,19 +62,90 @@ class Answers:
         )
 
 
-def class_names(saved: SavedModel) -> tuple[Any, ...]:
+class Answering(Protocol):
+    """What rows of any kind are answered by: a saved model with its draws, or an exported program."""
+
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+
+    @property
+    def score_names(self) -> tuple[str, ...]: ...
+
+    def rows(self, inputs: Path, workers: int) -> Rows:
+        """The rows of a file or folder, with so many processes to decode pictures."""
+
+    def answers(self, rows: npt.NDArray[Any]) -> Answers: ...
+
+
+@dataclass(frozen=True)
+class WithDraws:
+    """A saved model that answers with so many draws, or with those of its gate, rows that passed `steps`."""
+
+    saved: "SavedModel"
+    draws: "Draws | None" = None
+    steps: "Steps | None" = None
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return class_names(self.saved)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return score_names(self.saved)
+
+    def rows(self, inputs: Path, workers: int) -> Rows:
+        if self.steps is None:
+            return rows_of(inputs, self.saved.preprocessing, manifests=True, workers=workers)
+        return RawTable(inputs, self.steps)
+
+    def answers(self, rows: npt.NDArray[Any]) -> Answers:
+        return answers(self.saved, rows, self.draws)
+
+
+def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None) -> Answering:
+    """What answers by a model file: torch and totalcal, or for an .onnx onnxruntime alone.
+
+    Args:
+        file: What `totalcal.save` or `totalcal export` wrote.
+        draws: Of weights and memory; those of the gate, or 10, if not given.
+        backbone: `package.module:factory`, the user's own net where the file asks for it.
+
+    Raises:
+        GateError: If the gate, or the exported program, has other draws.
+    """
+    from totalcal.predicting.exported import SUFFIXES, open_exported
+
+    if file.suffix in SUFFIXES:
+        if backbone is not None:
+            raise InputError(f"{file} is a program of its own and takes no --backbone: leave it out.")
+        exported = open_exported(file)
+        exported.check_draws(draws)
+        return exported
+    from totalcal.files.own import load_named
+
+    saved = load_named(file, backbone)
+    check_draws(saved, draws)
+    # The reader takes the steps, to name the rows that cannot.
+    return WithDraws(replace(saved, steps=None), draws, saved.steps)
+
+
+def class_names(saved: "SavedModel") -> tuple[Any, ...]:
     return saved.classes or tuple(range(saved.model.num_classes))
 
 
-def score_names(saved: SavedModel) -> tuple[str, ...]:
+def score_names(saved: "SavedModel") -> tuple[str, ...]:
     """The uncertainties that an answer of this model has, in the order of a table."""
+    from totalcal.parts.domain import DomainMemory
+
     remembers = isinstance(saved.model.domain, DomainMemory)
     return (*UNCERTAINTIES, UNFAMILIARITY) if remembers else tuple(UNCERTAINTIES)
 
 
-def answers(saved: SavedModel, rows: Sequence[npt.NDArray[Any]], draws: Draws | None = None) -> Answers:
+def answers(
+    saved: "SavedModel", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
+) -> Answers:
     """The answers to rows as the user has them, with the draws of the gate or of the user."""
-    prediction = saved.predict(np.stack(rows), draws)
+    prediction = saved.predict(rows if isinstance(rows, np.ndarray) else np.stack(rows), draws)
     verdicts, reasons = _decisions(saved, prediction)
     return Answers(
         class_names(saved),
@@ -79,7 +157,7 @@ def answers(saved: SavedModel, rows: Sequence[npt.NDArray[Any]], draws: Draws | 
     )
 
 
-def check_draws(saved: SavedModel, draws: Draws | None) -> None:
+def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
     """Before any work: whether the gate can decide about predictions with these draws.
 
     Raises:
@@ -100,7 +178,9 @@ def check_draws(saved: SavedModel, draws: Draws | None) -> None:
         )
 
 
-def _decisions(saved: SavedModel, prediction: Predictive) -> tuple[list[str], list[str]]:
+def _decisions(saved: "SavedModel", prediction: "Predictive") -> tuple[list[str], list[str]]:
+    from totalcal.rejection import sampling_of
+
     gate, rows = saved.gate, len(prediction.probabilities)
     if gate is None:
         return [""] * rows, [""] * rows

@@ -1,20 +1,36 @@
-"""Where rows come from: a CSV table, an array in an .npz, a folder of images; a chunk at a time."""
+"""Where rows come from: a table, an array in an .npz, pictures; a chunk at a time, without torch.
+
+| given | rows |
+|---|---|
+| `.csv`, `.parquet`, `.arrow`, `.feather` | of a table, by column (`predicting.tables`) |
+| `.npz` | of its array `inputs`, or of its only one |
+| a folder | its pictures, those of sub-folders too |
+| `.csv` for a model of pictures | a manifest: the pictures that its column `path` names |
+"""
 
 import csv
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from math import prod
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import InputError, UnreadableFileError
-from totalcal.files.preprocessing import Preprocessing
-from totalcal.pictures import SUFFIXES, picture_files
-from totalcal.reading import read_picture
+from totalcal.errors import InputError, TotalcalError, UnreadableFileError
+from totalcal.preprocessing import SUFFIXES, PictureSteps, pictures_below
+from totalcal.reading import npy_header, read_picture, read_text, unreadable
+
+Array = npt.NDArray[Any]
+FileState = tuple[str, int, int]
+
+NO_NUMBER = "holds a cell that is no number"
+_NOT_FINITE = "holds NaN or infinity"
+_PATH = "path"
 
 
 class Complaint(NamedTuple):
@@ -24,85 +40,93 @@ class Complaint(NamedTuple):
     reason: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Chunk:
     """Some rows in order: the good ones by name and value, the bad ones by name and reason."""
 
-    names: list[str] = field(default_factory=list)
-    values: list[npt.NDArray[Any]] = field(default_factory=list)
-    complaints: list[Complaint] = field(default_factory=list)
+    names: list[str]
+    values: Array
+    complaints: list[Complaint]
 
-    def take(self, name: str, value: npt.NDArray[Any]) -> None:
-        if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
-            self.complaints.append(Complaint(name, "holds NaN or infinity"))
-            return
-        self.names.append(name)
-        self.values.append(value)
+    @classmethod
+    def checked(cls, names: list[str], values: Array, reasons: Mapping[int, str]) -> "Chunk":
+        """Of rows of which some are bad for a reason, by position, and others because they are not finite.
+
+        >>> chunk = Chunk.checked(["a", "b", "c"], np.array([[1.0], [np.nan], [0.0]]), {2: "is empty"})
+        >>> chunk.names, [complaint.name for complaint in chunk.complaints]
+        (['a'], ['b', 'c'])
+        """
+        is_float = values.dtype.kind == "f"
+        finite = np.isfinite(values.reshape(len(names), -1)).all(axis=1) if is_float else np.array(True)
+        if finite.all() and not reasons:
+            return cls(names, values, [])
+        bad = {int(place): _NOT_FINITE for place in np.flatnonzero(~finite)} | dict(reasons)
+        good = [place for place in range(len(names)) if place not in bad]
+        complaints = [Complaint(names[place], bad[place]) for place in sorted(bad)]
+        return cls([names[place] for place in good], values[good], complaints)
 
     @property
     def rows(self) -> int:
         return len(self.names) + len(self.complaints)
 
 
+class RowFormat(Protocol):
+    """What the rows of a model are: a `totalcal.Preprocessing`, or what an exported program says."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def pictures(self) -> PictureSteps | None: ...
+
+
 class Rows(Protocol):
-    """Rows in a fixed order."""
+    """Rows in a fixed order, of so many numbers each."""
+
+    @property
+    def width(self) -> int: ...
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
         """All rows after the first `skip`, so many at a time."""
 
+    def state(self) -> list[FileState]:
+        """Changes when the rows do: name, size and time of every file that they are read from."""
 
-def rows_of(path: Path, preprocessing: Preprocessing | None) -> Rows:
-    """The reader for a folder of images, an .npz or a .csv."""
+
+def rows_of(
+    path: Path, preprocessing: RowFormat | None, *, manifests: bool = False, workers: int = 0
+) -> Rows:
+    """The reader for a file or a folder.
+
+    Args:
+        path: See above.
+        preprocessing: What the model takes; only an .npz can do without.
+        manifests: Whether a .csv may name the pictures to read. Never for a file of unknown origin.
+        workers: Processes that decode pictures.
+    """
+    from totalcal.predicting.tables import ColumnFile, TableFile
+
+    kind = path.suffix.lower()
     if path.is_dir():
-        return ImageFolder(path, _needed(preprocessing, "a folder of images"))
+        names = pictures_below(path)
+        if not names:
+            raise InputError(f"there are no images in {path}; known are {', '.join(sorted(SUFFIXES))}.")
+        return Pictures(path, names, _needed(preprocessing, "a folder of images"), workers)
     if not path.is_file():
         raise InputError(f"there is no file or folder {path}.")
-    if path.suffix == ".npz":
+    if kind == ".npz":
         return ArrayFile(path)
-    if path.suffix == ".csv":
+    if kind == ".csv" and manifests and preprocessing is not None and len(preprocessing.shape) == 3:
+        return Pictures(path.parent, _listed(path), preprocessing, workers, manifest=path)
+    if kind == ".csv":
         return TableFile(path, _needed(preprocessing, "a table"))
-    raise InputError(f"inputs are a folder of images, an .npz or a .csv, but {path} is none of them.")
-
-
-class TableFile:
-    """A CSV with a header line; its columns are found by name where the model knows names."""
-
-    def __init__(self, path: Path, preprocessing: Preprocessing) -> None:
-        self.path, self.width, self.columns = path, preprocessing.shape[0], preprocessing.columns
-
-    def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
-        with self.path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file)
-            header = next(lines, [])
-            places = self._places(header)
-            numbered = enumerate(islice(lines, skip, None), start=skip)
-            while block := list(islice(numbered, size)):
-                chunk = Chunk()
-                for row, cells in block:
-                    self._read(chunk, f"row {row}", cells, len(header), places)
-                yield chunk
-
-    def _places(self, header: list[str]) -> list[int]:
-        if self.columns is None:
-            if len(header) != self.width:
-                raise InputError(
-                    f"the model takes {self.width} columns, but {self.path} has {len(header)} in its header."
-                )
-            return list(range(self.width))
-        missing = [name for name in self.columns if name not in header]
-        if missing:
-            raise InputError(f"{self.path} lacks the column {missing[0]!r} ({len(missing)} are missing).")
-        return [header.index(name) for name in self.columns]
-
-    @staticmethod
-    def _read(chunk: Chunk, name: str, cells: list[str], width: int, places: list[int]) -> None:
-        if len(cells) != width:
-            chunk.complaints.append(Complaint(name, f"has {len(cells)} cells, the header has {width}"))
-            return
-        try:
-            chunk.take(name, np.array([float(cells[place]) for place in places]))
-        except ValueError:
-            chunk.complaints.append(Complaint(name, "holds a cell that is no number"))
+    if kind in ColumnFile.KINDS:
+        return ColumnFile(path, _needed(preprocessing, "a table"))
+    known = ", ".join(("a .csv", *ColumnFile.KINDS, ".npz"))
+    raise InputError(f"inputs are a folder of images, {known}, but {path} is none of them.")
 
 
 class ArrayFile:
@@ -110,82 +134,176 @@ class ArrayFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        with self._opened() as (_, shape, _):
+            self.width = prod(shape[1:])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
-        try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self._member(archive)) as stream:
-                shape, dtype = self._header(stream)
-                row_bytes = dtype.itemsize * int(np.prod(shape[1:]))
-                stream.seek(skip * row_bytes, 1)
-                for start in range(skip, shape[0], size):
-                    count = min(size, shape[0] - start)
-                    content = stream.read(count * row_bytes)
-                    values = np.frombuffer(content, dtype).reshape(count, *shape[1:])
-                    chunk = Chunk()
-                    for row, value in enumerate(values, start=start):
-                        chunk.take(f"row {row}", value)
-                    yield chunk
-        except (zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise InputError(f"{self.path} cannot be read as an .npz ({error}).") from error
+        with self._opened() as (stream, shape, dtype):
+            row_bytes = dtype.itemsize * self.width
+            stream.seek(skip * row_bytes, 1)
+            for start in range(skip, shape[0], size):
+                count = min(size, shape[0] - start)
+                content = bytearray(stream.read(count * row_bytes))  # torch wants to be able to write
+                values = np.frombuffer(content, dtype).reshape(count, *shape[1:])
+                yield Chunk.checked(row_names(start, count), values, {})
+
+    def state(self) -> list[FileState]:
+        return [file_state(self.path, self.path.name)]
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+        """The stream behind the header of the array, its shape, and the type of its numbers."""
+        with (
+            unreadable(self.path, "an .npz of plain numbers", "Save it with numpy.savez."),
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(self._member(archive)) as stream,
+        ):
+            shape, fortran_order, dtype = npy_header(stream)
+            if dtype.kind not in "buif" or fortran_order or not shape or 0 in shape[1:]:
+                order = "Fortran" if fortran_order else "C"
+                raise InputError(
+                    f"{self.path} must hold rows of plain numbers in C order, but holds {dtype} of shape "
+                    f"{shape} in {order} order."
+                )
+            yield stream, shape, dtype
 
     def _member(self, archive: zipfile.ZipFile) -> str:
         names = archive.namelist()
         if "inputs.npy" in names:
             return "inputs.npy"
         if len(names) != 1:
-            raise InputError(f"{self.path} holds {len(names)} arrays, none named inputs: {', '.join(names)}.")
+            shown = ", ".join(names[:10])
+            raise InputError(f"{self.path} holds {len(names)} arrays, none named inputs: {shown}.")
         return names[0]
 
-    def _header(self, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        version = np.lib.format.read_magic(stream)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = read(stream)
-        if dtype.hasobject or dtype.kind not in "buif" or fortran_order or not shape:
-            raise InputError(f"{self.path} must hold rows of plain numbers in C order, but holds {dtype}.")
-        return shape, dtype
 
-
-class ImageFolder:
-    """Image files in the order of their names, as channels × height × width with values in [0, 1].
+class Pictures:
+    """Picture files in order, as channels × height × width with values in [0, 1].
 
     What was done to the training pictures is done to these, if the model file knows it; otherwise only
-    pictures of the model's own size are taken.
+    pictures of the model's own size are taken. With `workers` they are decoded in other processes, to the
+    same bits.
     """
 
-    def __init__(self, path: Path, preprocessing: Preprocessing) -> None:
+    def __init__(
+        self,
+        root: Path,
+        names: Sequence[str],
+        preprocessing: RowFormat,
+        workers: int = 0,
+        manifest: Path | None = None,
+    ) -> None:
         if len(preprocessing.shape) != 3 or preprocessing.shape[0] not in (1, 3):
             raise InputError(f"the model takes rows of shape {preprocessing.shape}, which are no images.")
-        self.shape, self.steps = preprocessing.shape, preprocessing.pictures
-        self.files = picture_files(path)
-        if not self.files:
-            raise InputError(f"there are no images in {path}; known are {', '.join(sorted(SUFFIXES))}.")
+        self.root, self.names, self.workers, self.manifest = root, names, workers, manifest
+        self.width = prod(preprocessing.shape)
+        self._decode = _Decoder(root, names, preprocessing.shape, preprocessing.pictures)
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
-        for start in range(skip, len(self.files), size):
-            chunk = Chunk()
-            for file in self.files[start : start + size]:
-                self._read(chunk, file)
-            yield chunk
+        starts = range(skip, len(self.names), size)
+        spans = [range(start, min(start + size, len(self.names))) for start in starts]
+        decoded = self._pooled(spans) if self.workers else map(self._decode.__getitem__, spans)
+        for span, (pixels, reasons) in zip(spans, decoded, strict=True):
+            values = pixels.transpose(0, 3, 1, 2) / 255
+            yield Chunk.checked([self.names[place] for place in span], values, reasons)
 
-    def _read(self, chunk: Chunk, file: Path) -> None:
-        channels, height, width = self.shape
+    def state(self) -> list[FileState]:
+        manifests = [] if self.manifest is None else [file_state(self.manifest, self.manifest.name)]
+        return manifests + [file_state(self.root / name, name) for name in self.names]
+
+    def _pooled(self, spans: Sequence[range]) -> Iterator["Decoded"]:
+        import torch
+        from torch.utils.data import DataLoader
+
+        loader: DataLoader[Decoded] = DataLoader(
+            self._decode,  # type: ignore[arg-type]  # a data set by what it can, not by descent
+            sampler=spans,
+            batch_size=None,
+            num_workers=min(self.workers, max(len(spans), 1)),
+            collate_fn=_as_it_is,
+            generator=torch.Generator(),  # for the seeds of its workers: the user's own is left alone
+        )
         try:
-            mode = "L" if channels == 1 else "RGB"
-            pixels = self.steps(file) if self.steps else np.asarray(read_picture(file, mode))
-        except UnreadableFileError as error:
-            chunk.complaints.append(Complaint(file.name, f"is no image that can be read ({error})"))
-            return
+            yield from loader
+        except RuntimeError as error:  # a worker that was killed, most often for want of memory
+            raise TotalcalError(
+                f"decoding pictures in {self.workers} processes failed ({error}). Try --workers 0."
+            ) from error
+
+
+Decoded = tuple[npt.NDArray[np.uint8], dict[int, str]]
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """Spans of pictures, by their places: pixels, black where a picture is bad, and the reasons for these."""
+
+    root: Path
+    names: Sequence[str]
+    shape: tuple[int, ...]
+    steps: PictureSteps | None
+
+    def __getitem__(self, span: Any) -> Decoded:
+        channels, height, width = self.shape
+        pixels, reasons = np.zeros((len(span), height, width, channels), np.uint8), {}
+        for place, row in enumerate(span):
+            try:
+                pixels[place] = self._read(self.root / self.names[row])
+            except UnreadableFileError as error:
+                reasons[place] = f"is no image that can be read ({error})"
+            except _OtherSizeError as error:
+                reasons[place] = str(error)
+        return pixels, reasons
+
+    def _read(self, file: Path) -> npt.NDArray[np.uint8]:
+        channels, height, width = self.shape
+        mode = "L" if channels == 1 else "RGB"
+        pixels = self.steps(file) if self.steps else np.asarray(read_picture(file, mode))
         if pixels.shape[:2] != (height, width):
-            reason = f"has {pixels.shape[0]}×{pixels.shape[1]} pixels, the model takes {height}×{width}"
-            chunk.complaints.append(Complaint(file.name, reason))
-            return
-        values = pixels.reshape(height, width, channels).transpose(2, 0, 1) / 255
-        chunk.take(file.name, values)
+            raise _OtherSizeError(
+                f"has {pixels.shape[0]}×{pixels.shape[1]} pixels, the model takes {height}×{width}"
+            )
+        return pixels.reshape(height, width, channels)
 
 
-def _needed(preprocessing: Preprocessing | None, what: str) -> Preprocessing:
+class _OtherSizeError(Exception):
+    """A picture whose size is not the model's, where the file does not say how to bring it there."""
+
+
+def _as_it_is(decoded: Any) -> Any:
+    return decoded
+
+
+def row_names(start: int, count: int) -> list[str]:
+    return [f"row {row}" for row in range(start, start + count)]
+
+
+def file_state(path: Path, name: str) -> FileState:
+    """Name, size and time of a file; one that is not there has none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return name, -1, -1
+    return name, found.st_size, found.st_mtime_ns
+
+
+def _listed(manifest: Path) -> list[str]:
+    """The column `path` of a manifest, or its only one; relative paths start at the manifest's folder."""
+    with unreadable(manifest, "a manifest in CSV"):
+        header, *lines = [cells for cells in csv.reader(StringIO(read_text(manifest))) if cells] or [[]]
+    if _PATH not in header and len(header) != 1:
+        raise InputError(
+            f"the model takes pictures, so {manifest} must name them in a column {_PATH!r}; it has "
+            f"{', '.join(header) or 'no header'}."
+        )
+    place = header.index(_PATH) if _PATH in header else 0
+    names = [cells[place] if place < len(cells) else "" for cells in lines]
+    if not names:
+        raise InputError(f"{manifest} names no pictures.")
+    return names
+
+
+def _needed(preprocessing: RowFormat | None, what: str) -> RowFormat:
     if preprocessing is None:
         raise InputError(
             f"the model file has no preprocessing, so it does not say how to read {what}. "

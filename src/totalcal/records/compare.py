@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +19,24 @@ class Summary(NamedTuple):
     mean: float
     std: float
     n: int
+
+
+class Column(Protocol):
+    """What a column of a table is of: one task with one preset."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def preset(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+
+
+def flat_line(column: Column, score: str, model: str, summary: Summary, **place: int) -> dict[str, Any]:
+    """One entry of a table for other programs. JSON knows no NaN, which the deviation of one seed is."""
+    mean, std = (value if math.isfinite(value) else None for value in summary[:2])
+    found = {"task": column.task, "preset": column.preset, "settings": column.settings, **place}
+    return {**found, "score": score, "model": model, "mean": mean, "std": std}
 
 
 def summarise(values: Iterable[float]) -> Summary:
@@ -116,12 +134,12 @@ class Difference(NamedTuple):
 def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
     """The models within three standard deviations of the best: |mean − best mean| ≤ 3 · std of the best.
 
-    The rule behind all 80 cells of the paper's Table 2. The spread of a best of one seed (say, an ensemble)
+    The rule behind all 80 entries of the paper's Table 2. The spread of a best of one seed (say, an ensemble)
     is not known: then that of each other model counts. A model whose mean is not finite is never bold. Of
     several best means the widest standard deviation counts.
 
-    >>> cells = {"a": Summary(0.10, 0.01, 3), "b": Summary(0.13, 0.0, 3), "c": Summary(0.14, 0.1, 3)}
-    >>> sorted(bold("error", cells))
+    >>> entries = {"a": Summary(0.10, 0.01, 3), "b": Summary(0.13, 0.0, 3), "c": Summary(0.14, 0.1, 3)}
+    >>> sorted(bold("error", entries))
     ['a', 'b']
     """
     finite = {model: summary for model, summary in summaries.items() if math.isfinite(summary.mean)}

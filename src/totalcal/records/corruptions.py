@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from totalcal.errors import InputError
 from totalcal.records import paper
-from totalcal.records.compare import Summary, bold, summarise
+from totalcal.records.compare import Summary, bold, flat_line, summarise
 from totalcal.records.folders import RunFolder, finished_runs
 from totalcal.records.labels import (
     Record,
@@ -20,7 +20,7 @@ from totalcal.records.labels import (
     seeds_in_words,
 )
 from totalcal.records.store import read
-from totalcal.records.table import Cell, Group, Table
+from totalcal.records.table import Entry, Group, Table
 
 SCORES = {"error": "error, %", "ece": "ECE, %, 15 bins", "ece_100": "ECE, %, 100 bins"}
 
@@ -81,14 +81,7 @@ def corruption_lines(columns: Sequence[CorruptionColumn]) -> list[dict[str, Any]
     """The same as flat lines, for other programs; `std` is over types."""
     return [
         {
-            "task": column.task,
-            "preset": column.preset,
-            "settings": column.settings,
-            "severity": severity,
-            "score": score,
-            "model": label,
-            "mean": summary.mean,
-            "std": summary.std if math.isfinite(summary.std) else None,
+            **flat_line(column, score, label, summary, severity=severity),
             "types": summary.n,
             "examples": column.examples,
         }
@@ -140,24 +133,24 @@ def _titles(column: CorruptionColumn) -> list[str]:
     return [*ours, "the paper's error", "the paper's ECE"] if column.has_paper else ours
 
 
-def _rows(severity: int, columns: Sequence[CorruptionColumn]) -> list[list[Cell]]:
+def _rows(severity: int, columns: Sequence[CorruptionColumn]) -> list[list[Entry]]:
     found = [label for column in columns for label in column.summaries.get((severity, "error"), {})]
     return [
-        [Cell(label), *(entry for column in columns for entry in _entries(severity, label, column))]
+        [Entry(label), *(entry for column in columns for entry in _entries(severity, label, column))]
         for label in in_order(found)
     ]
 
 
-def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Cell]:
+def _entries(severity: int, label: str, column: CorruptionColumn) -> list[Entry]:
     entries = []
     for score in SCORES:
         summaries = column.summaries.get((severity, score), {})
         text = shown(summaries[label]) if label in summaries else ""
-        entries.append(Cell(text, label in bold(score, summaries)))
+        entries.append(Entry(text, label in bold(score, summaries)))
     if column.has_paper:
         for score in ("error", "ece_100"):
             theirs = paper.corruptions().get((column.task, severity, score), {}).get(label)
-            entries.append(Cell(shown(theirs.summary), theirs.bold) if theirs else Cell(""))
+            entries.append(Entry(shown(theirs.summary), theirs.bold) if theirs else Entry(""))
     return entries
 
 

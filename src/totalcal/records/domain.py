@@ -10,7 +10,7 @@ from totalcal.records.compare import Summary, show, summarise
 from totalcal.records.folders import RunFolder, finished_runs
 from totalcal.records.labels import Record, by_column, column_title, common_settings, in_order, labelled
 from totalcal.records.store import read
-from totalcal.records.table import Cell, Group, Table
+from totalcal.records.table import Entry, Group, Table
 
 CORRUPTION = "corruption/"
 NO_OOD = "none"
@@ -75,9 +75,9 @@ def summary_table(records: Sequence[Record]) -> Table:
     best = {name: max(summary.mean for summary in found.values()) for name, found in columns.items()}
     rows = [
         [
-            Cell(SCORES[score]),
+            Entry(SCORES[score]),
             *(
-                _cell(found[score], best[name]) if score in found else Cell("")
+                _entry(found[score], best[name]) if score in found else Entry("")
                 for name, found in columns.items()
             ),
         ]
@@ -94,15 +94,17 @@ def _worst(lines: Sequence[Record]) -> dict[str, Summary]:
 
 def fading_table(records: Sequence[Record]) -> Table:
     """What fading gives and costs, per τ: NLL, ECE, AUROC of the entropy on each set; and false alarms."""
-    lines = [line for line in labelled(records) if not line["ood"].startswith(CORRUPTION)]
+    lines = labelled(records)
     names = _panel([line for line in lines if not _is_special(line)])
+    has_corruption = _is_faded_under_corruption(lines)
     groups = []
     for title, part in _by_task(lines):
         for model in in_order({line["model"] for line in part}):
             mine = [line for line in part if line["model"] == model]
-            rows = [_fade_row(mine, fade, names) for fade in FADES]
+            rows = [_fade_row(mine, fade, names, has_corruption) for fade in FADES]
             groups.append(Group(f"{title}: {model} ({_alarms(mine)})", rows))
-    header = ["τ", "NLL", "ECE, %", *(f"entropy AUROC, {name}" for name in names)]
+    under = ["ECE under corruption, %"] if has_corruption else []
+    header = ["τ", "NLL", "ECE, %", *under, *(f"entropy AUROC, {name}" for name in names)]
     return Table(header, groups, ["τ = 0 is no fading. Mean ± standard deviation over seeds."])
 
 
@@ -144,7 +146,7 @@ def _panel(lines: Sequence[Record]) -> list[str]:
     return sorted(nearness, key=lambda name: nearness[name] != "far")
 
 
-def _score_rows(lines: Sequence[Record], names: Sequence[str]) -> list[list[Cell]]:
+def _score_rows(lines: Sequence[Record], names: Sequence[str]) -> list[list[Entry]]:
     scores = [score for score in SCORES if any(f"auroc_by_{score}" in line for line in lines)]
     found = {score: _by_set(lines, f"auroc_by_{score}", names) for score in scores}
     best = {name: max(found[score][name].mean for score in scores if name in found[score]) for name in names}
@@ -154,9 +156,12 @@ def _score_rows(lines: Sequence[Record], names: Sequence[str]) -> list[list[Cell
     best_worst = max(summary.mean for summary in worst.values())
     return [
         [
-            Cell(SCORES[score]),
-            _cell(worst[score], best_worst),
-            *(_cell(found[score][name], best[name]) if name in found[score] else Cell("") for name in names),
+            Entry(SCORES[score]),
+            _entry(worst[score], best_worst),
+            *(
+                _entry(found[score][name], best[name]) if name in found[score] else Entry("")
+                for name in names
+            ),
         ]
         for score in scores
     ]
@@ -170,21 +175,31 @@ def _by_set(lines: Sequence[Record], key: str, names: Sequence[str]) -> dict[str
     return {name: summarise(values[name]) for name in names if values[name]}
 
 
-def _cell(summary: Summary, best: float) -> Cell:
-    return Cell(show("auroc", summary), summary.mean >= best - 0.005, summary.mean)
+def _entry(summary: Summary, best: float) -> Entry:
+    return Entry(show("auroc", summary), summary.mean >= best - 0.005, summary.mean)
 
 
-def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str]) -> list[Cell]:
+def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str], has_corruption: bool) -> list[Entry]:
     own = [line for line in lines if line["ood"] == NO_OOD]
     nll = summarise(line[f"nll/{fade}"] for line in own)
     ece = summarise(line[f"ece/{fade}"] for line in own)
+    corrupted = [
+        line[f"ece/{fade}"] for line in lines if line["ood"].startswith(CORRUPTION) and f"ece/{fade}" in line
+    ]
+    under = [Entry(f"{100 * summarise(corrupted).mean:.1f}" if corrupted else "")] if has_corruption else []
     told = _by_set(lines, f"auroc_faded/{fade}", names)
     return [
-        Cell(fade),
-        Cell(show("nll", nll, 3)),
-        Cell(show("ece", ece, 2)),
-        *(_cell(told[name], 2.0) if name in told else Cell("") for name in names),
+        Entry(fade),
+        Entry(show("nll", nll, 3)),
+        Entry(show("ece", ece, 2)),
+        *under,
+        *(_entry(told[name], 2.0) if name in told else Entry("") for name in names),
     ]
+
+
+def _is_faded_under_corruption(lines: Iterable[Record]) -> bool:
+    """Records of before have no ECE of faded beliefs there."""
+    return any(line["ood"].startswith(CORRUPTION) and f"ece/{FADES[0]}" in line for line in lines)
 
 
 def _alarms(lines: Sequence[Record]) -> str:
@@ -193,10 +208,10 @@ def _alarms(lines: Sequence[Record]) -> str:
     return f"false alarms on the test set at 5 % and 1 %: {show('error', five)} and {show('error', one)}"
 
 
-def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -> list[Cell]:
+def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -> list[Entry]:
     mine = [line for line in lines if line["severity"] == severity]
     means = [summarise(line[key] for line in mine if key in line).mean for key in keys]
-    return [Cell(str(severity)), *(Cell(f"{100 * mean:.1f}", sort=mean) for mean in means)]
+    return [Entry(str(severity)), *(Entry(f"{100 * mean:.1f}", sort=mean) for mean in means)]
 
 
 TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(

@@ -157,9 +157,26 @@ class RunFolder:
             self.domain_file,
         ):
             if unreadable(file):
-                file.replace(file.with_name(file.name + _ASIDE))
+                _set_aside(file)
+        self._reopen_if_nets_are_damaged()
         if not self.config_file.exists():
-            write_whole(self.config_file, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+            self.configure(config)
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Write the configuration, whatever stands there: whoever does the work knows it."""
+        write_whole(self.config_file, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+
+    def _reopen_if_nets_are_damaged(self) -> None:
+        """A finished run whose net is not the one it left goes on from its epoch before, to the same bits."""
+        damaged = self._damaged_nets() if self.done_file.exists() else []
+        for net in damaged:
+            _set_aside(net)
+        if damaged:
+            self.reopen()
+
+    def reopen(self) -> None:
+        """What was done is to be done again, since some of what it left is no longer there."""
+        self.done_file.unlink(missing_ok=True)
 
     @property
     def config(self) -> Line:
@@ -174,7 +191,7 @@ class RunFolder:
     @property
     def set_aside(self) -> list[str]:
         """The files that were damaged and made again."""
-        return sorted(file.name for file in self.path.glob(f"*{_ASIDE}"))
+        return sorted(str(file.relative_to(self.path)) for file in self.path.rglob(f"*{_ASIDE}"))
 
     def start(self) -> None:
         self.timing.note("started")
@@ -204,7 +221,7 @@ class RunFolder:
         Those of its nets, which hold times, stand with the times: the marker is the same whenever it is made.
         """
         self.failures_file.unlink(missing_ok=True)
-        nets = sorted(file for file in self.checkpoints.glob("*") if not file.name.startswith("."))
+        nets = sorted(file for file in self.checkpoints.glob("[!.]*") if file.suffix != _ASIDE)
         self.timing.note("finished", nets=self._digests(nets))
         kept = [self.config_file, self.history_file, self.records_file, self.artefacts_file]
         write_whole(self.done_file, json.dumps({"sha256": self._digests(kept)}, indent=1) + "\n")
@@ -234,11 +251,14 @@ class RunFolder:
 
     @property
     def damaged_nets(self) -> list[str]:
-        """The checkpoints that are not those the finished run left: nothing may be built from them."""
+        """Which checkpoints are not those the finished run left: nothing may be built from them."""
+        return [f"{net.name} is not what the run wrote." for net in self._damaged_nets()]
+
+    def _damaged_nets(self) -> list[Path]:
         finished = [event for event in self.timing.events if event["event"] == "finished"]
         nets = finished[-1].get("nets", {}) if finished else {}
-        there = {name: digest for name, digest in nets.items() if (self.path / name).exists()}
-        return [reason for name, digest in there.items() if (reason := _mismatch(self.path / name, digest))]
+        there = {self.path / name: digest for name, digest in nets.items() if _is_there(self.path / name)}
+        return [net for net, digest in there.items() if _mismatch(net, digest)]
 
     @property
     def is_settled(self) -> bool:
@@ -362,12 +382,23 @@ def _vouched(marker: Path) -> dict[str, str] | None:
         return None
 
 
+def _set_aside(file: Path) -> None:
+    file.replace(file.with_name(file.name + _ASIDE))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # a name that no file can have
+        return False
+
+
 def _missing(file: Path) -> str:
     return f"{file.name} is missing."
 
 
 def _mismatch(file: Path, digest: str) -> str:
-    if not file.is_file():
+    if not _is_there(file):
         return _missing(file)
     return "" if _digest(file) == digest else f"{file.name} is not what the run wrote."
 

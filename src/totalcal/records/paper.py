@@ -52,7 +52,7 @@ ABLATION = {
 """Table 1."""
 
 
-class Cell(NamedTuple):
+class Printed(NamedTuple):
     """One number of a table."""
 
     summary: Summary
@@ -60,31 +60,31 @@ class Cell(NamedTuple):
 
 
 @cache
-def results() -> dict[tuple[str, str], dict[str, Cell]]:
-    """Table 2: (task, score) → model → cell; the scores are error, ece_100, nll, auroc."""
-    table: dict[tuple[str, str], dict[str, Cell]] = {}
+def results() -> dict[tuple[str, str], dict[str, Printed]]:
+    """Table 2: (task, score) → model → number; the scores are error, ece_100, nll, auroc."""
+    table: dict[tuple[str, str], dict[str, Printed]] = {}
     for row in _rows("results.csv"):
-        cell = _cell(row, float(row["std"]))
-        table.setdefault((row["task"], row["score"]), {})[row["model"]] = cell
+        number = _printed(row, float(row["std"]))
+        table.setdefault((row["task"], row["score"]), {})[row["model"]] = number
     return table
 
 
 @cache
-def corruptions() -> dict[tuple[str, int, str], dict[str, Cell]]:
-    """Table 4: (task, severity, score) → model → cell; the scores are error and ece_100.
+def corruptions() -> dict[tuple[str, int, str], dict[str, Printed]]:
+    """Table 4: (task, severity, score) → model → number; the scores are error and ece_100.
 
     It prints three standard deviations, here divided by three, without saying over what: so `n` is 0.
     """
-    table: dict[tuple[str, int, str], dict[str, Cell]] = {}
+    table: dict[tuple[str, int, str], dict[str, Printed]] = {}
     for row in _rows("corruptions.csv"):
-        cell = _cell(row, float(row["three_std"]) / 3, n=0)
-        table.setdefault((row["task"], int(row["severity"]), row["score"]), {})[row["model"]] = cell
+        number = _printed(row, float(row["three_std"]) / 3, n=0)
+        table.setdefault((row["task"], int(row["severity"]), row["score"]), {})[row["model"]] = number
     return table
 
 
-def _cell(row: dict[str, str], std: float, n: int = SEEDS) -> Cell:
+def _printed(row: dict[str, str], std: float, n: int = SEEDS) -> Printed:
     scale = 100 if describe(row["score"]).percent else 1
-    return Cell(Summary(float(row["mean"]) / scale, std / scale, n), row["bold"] == "1")
+    return Printed(Summary(float(row["mean"]) / scale, std / scale, n), row["bold"] == "1")
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -1,22 +1,25 @@
-"""How far a grid is, what is left of it, and what each model costs: read from its run folders alone.
-
-Whichever engine or machine works on them.
+"""What a folder of runs tells, whichever engine or machine works on it: how far the grid is, what is left of
+it, what each model costs; and the records of finished runs, gathered in one file to keep.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from totalcal.errors import InputError
-from totalcal.records.folders import RunFolder, State, Timing, unreadable
-from totalcal.records.labels import Column, in_order, place
-from totalcal.records.store import Line
-from totalcal.records.table import Cell, Group, Table, printable
+from totalcal.records.corruptions import under_corruption
+from totalcal.records.domain import domain_lines
+from totalcal.records.folders import RunFolder, State, Timing, finished_records, finished_runs, unreadable
+from totalcal.records.labels import Column, Record, in_order, place
+from totalcal.records.store import Line, read_lines, write_lines
+from totalcal.records.table import Entry, Group, Table, printable
 
 if TYPE_CHECKING:
     from rich.console import Group as RichGroup
     from rich.text import Text
+
 
 Kind = tuple[str, str, str]  # task, preset, model
 PLAIN = "softmax"
@@ -203,7 +206,7 @@ def cost_table(found: Mapping[Column, Mapping[str, Cost]]) -> Table:
     """One row per model, one column per task."""
     labels = in_order(label for models in found.values() for label in models)
     rows = [
-        [Cell(label), *(Cell(_shown(models.get(label))) for models in found.values())] for label in labels
+        [Entry(label), *(Entry(_shown(models.get(label))) for models in found.values())] for label in labels
     ]
     header = ["", *(f"{task} ({preset})" for task, preset in found)]
     note = f"Seconds per epoch (median over epochs and seeds), and that relative to {PLAIN}."
@@ -224,3 +227,73 @@ def _shown(cost: Cost | None) -> str:
         return ""
     ratio = "" if cost.ratio is None else f" ({cost.ratio:.2f}×)"
     return f"{cost.seconds:.3g} s{ratio}"
+
+
+_CORRUPTION_DIGITS = 6  # of 10,000 images; a line for each run, type and severity must be short
+
+
+class Gathered(NamedTuple):
+    """How many lines each file holds now."""
+
+    records: int
+    corruptions: int
+    domain: int
+
+
+def gather(runs: Path, target: Path) -> Gathered:
+    """The records of the finished runs beneath `runs`, added to `target`; a run that was there is replaced.
+
+    Beside `fashion.jsonl` stand `fashion.timing.jsonl`, the hours, and `fashion.corruptions.jsonl` and
+    `fashion.domain.jsonl` if there are any. What came from other folders, or from another machine, stays.
+    """
+    if target.suffix != ".jsonl":
+        raise InputError(f"records are kept as JSON lines: a name that ends in .jsonl, not {target.name!r}.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    records = _merged(target, finished_records(runs), ("config",))
+    finished = finished_runs(runs)
+    hours = [_hours(run) for run in finished]
+    _merged(timing_file(target), hours, ("config",))
+    spoiled = [_rounded(line) for line in under_corruption(finished)]
+    corrupted = _merged(corruptions_file(target), spoiled, ("config", "corruption", "severity"))
+    remembered = [_rounded(line) for line in domain_lines(finished)]
+    domain = _merged(domain_file(target), remembered, ("config", "ood", "severity"))
+    return Gathered(records, corrupted, domain)
+
+
+def timing_file(records: Path) -> Path:
+    return records.with_suffix(".timing.jsonl")
+
+
+def corruptions_file(records: Path) -> Path:
+    return records.with_suffix(".corruptions.jsonl")
+
+
+def domain_file(records: Path) -> Path:
+    return records.with_suffix(".domain.jsonl")
+
+
+def _merged(target: Path, lines: Sequence[Record], identity: tuple[str, ...]) -> int:
+    found: dict[tuple[Any, ...], Record] = {}
+    for line in [*read_lines(target), *lines]:
+        found[tuple(line.get(key) for key in identity)] = line
+    if found:
+        write_lines(target, sorted(found.values(), key=lambda line: _order(line, identity)))
+    return len(found)
+
+
+def _order(line: Record, identity: tuple[str, ...]) -> tuple[Any, ...]:
+    """Seed by seed, as the grid runs them; nothing depends on where or when a run took place."""
+    run = line["task"], line["preset"], line["seed"], place(line["model"])
+    return (*run, *(line.get(key) or 0 for key in identity))
+
+
+def _hours(run: RunFolder) -> Line:
+    config = run.config
+    named = {key: config[key] for key in ("task", "preset", "model", "seed", "settings")}
+    seconds = run.timing.seconds_by_epoch
+    return {**named, "config": run.name, "epochs": len(seconds), "seconds": round(sum(seconds), 1)}
+
+
+def _rounded(line: Record) -> Line:
+    digits = _CORRUPTION_DIGITS
+    return {key: round(value, digits) if isinstance(value, float) else value for key, value in line.items()}

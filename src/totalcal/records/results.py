@@ -1,11 +1,10 @@
 """Table 2 from records: mean ± standard deviation over seeds, task by task, beside the paper's figures."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from totalcal.records import paper
-from totalcal.records.compare import Summary, aggregate, bold, in_words, show
+from totalcal.records.compare import Summary, aggregate, bold, flat_line, in_words, show
 from totalcal.records.labels import (
     ASPECTS,
     Record,
@@ -16,7 +15,7 @@ from totalcal.records.labels import (
     labelled,
     seeds_in_words,
 )
-from totalcal.records.table import Cell, Group, Table
+from totalcal.records.table import Entry, Group, Table
 
 TITLES = {
     "error": "Test error, %",
@@ -37,7 +36,7 @@ class Figure(NamedTuple):
 
     summary: Summary
     bold: bool
-    paper: paper.Cell | None
+    paper: paper.Printed | None
 
 
 class ResultColumn(NamedTuple):
@@ -82,13 +81,7 @@ def result_lines(columns: Sequence[ResultColumn]) -> list[dict[str, Any]]:
     """The same figures as flat lines, for other programs."""
     return [
         {
-            "task": column.task,
-            "preset": column.preset,
-            "settings": column.settings,
-            "score": score,
-            "model": label,
-            "mean": _finite(figure.summary.mean),
-            "std": _finite(figure.summary.std),
+            **flat_line(column, score, label, figure.summary),
             "seeds": figure.summary.n,
             "bold": figure.bold,
             "paper_mean": figure.paper.summary.mean if figure.paper else None,
@@ -117,11 +110,6 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
     return ResultColumn(task, preset, common_settings(records), sets[0] if sets else "", figures, words)
 
 
-def _finite(value: float) -> float | None:
-    """JSON knows no NaN, which the standard deviation of one seed is."""
-    return value if math.isfinite(value) else None
-
-
 def _seeds(column: ResultColumn) -> str:
     counts = {label: figure.summary.n for label, figure in column.figures["error"].items()}
     return seeds_in_words(counts)
@@ -133,26 +121,26 @@ def _titles(column: ResultColumn) -> list[str]:
     return [title, "the paper's"] if column.has_paper else [title]
 
 
-def _rows(score: str, labels: Sequence[str], columns: Sequence[ResultColumn]) -> list[list[Cell]]:
+def _rows(score: str, labels: Sequence[str], columns: Sequence[ResultColumn]) -> list[list[Entry]]:
     rows = []
     if score == "auroc" and any(column.ood for column in columns):
-        rows.append([Cell("OOD data"), *(entry for column in columns for entry in _ood_entries(column))])
+        rows.append([Entry("OOD data"), *(entry for column in columns for entry in _ood_entries(column))])
     for label in labels:
         found = [column.figures.get(score, {}).get(label) for column in columns]
         if any(found):
             entries = (_entries(score, figure, column) for figure, column in zip(found, columns, strict=True))
-            rows.append([Cell(label), *(entry for pair in entries for entry in pair)])
+            rows.append([Entry(label), *(entry for pair in entries for entry in pair)])
     return rows
 
 
-def _ood_entries(column: ResultColumn) -> list[Cell]:
+def _ood_entries(column: ResultColumn) -> list[Entry]:
     theirs = paper.OOD_SETS.get(column.task, "")
-    return [Cell(column.ood), Cell(theirs)] if column.has_paper else [Cell(column.ood)]
+    return [Entry(column.ood), Entry(theirs)] if column.has_paper else [Entry(column.ood)]
 
 
-def _entries(score: str, figure: Figure | None, column: ResultColumn) -> list[Cell]:
-    ours = Cell("") if figure is None else Cell(show(score, figure.summary), figure.bold)
+def _entries(score: str, figure: Figure | None, column: ResultColumn) -> list[Entry]:
+    ours = Entry("") if figure is None else Entry(show(score, figure.summary), figure.bold)
     if not column.has_paper:
         return [ours]
     theirs = figure.paper if figure else None
-    return [ours, Cell(show(score, theirs.summary), theirs.bold) if theirs else Cell("")]
+    return [ours, Entry(show(score, theirs.summary), theirs.bold) if theirs else Entry("")]

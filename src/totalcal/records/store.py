@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from totalcal.errors import InputError, UnreadableFileError
 from totalcal.reading import parse_json
@@ -24,6 +25,7 @@ from totalcal.whole_files import write_whole
 
 Line = dict[str, Any]
 
+_SEAL = "crc32"
 _BEGUN = re.compile(r"[-+.\w\\]{0,6}")  # of a number, of `true`, of an escape
 
 
@@ -77,7 +79,13 @@ def _decoded(raw: bytes, where: str) -> Line | None:
         raise _damaged(where, f"is no JSON: {error.__cause__}") from error
     if not isinstance(line, dict):
         raise _damaged(where, f"holds {type(line).__name__}, not a JSON object")
+    if line.pop(_SEAL, None) not in (None, _checksum(line)):
+        raise _damaged(where, "is not what its checksum says")
     return line
+
+
+def _checksum(line: Mapping[str, Any]) -> int:
+    return crc32(_encoded(line).encode())
 
 
 def _is_cut_short(text: str, error: json.JSONDecodeError) -> bool:
@@ -105,11 +113,16 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def append(path: str | os.PathLike[str], record: Record) -> None:
-    """Add a record to a file, which is made if need be; safe for several processes at once."""
+def append(path: str | os.PathLike[str], record: Record, sealed: bool = False) -> None:
+    """Add a record to a file, which is made if need be; safe for several processes at once.
+
+    A `sealed` line brings its own checksum, for a file that grows after everything else was vouched for.
+    """
     from filelock import FileLock
 
     line = finite(record)
+    if sealed:
+        line[_SEAL] = _checksum(line)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(target.with_name(target.name + ".lock")):
@@ -152,6 +165,8 @@ def _as_read(line: Line, where: str) -> Line:
         if kinds and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise InputError(f"{where} has {value!r} for {key!r}: it was damaged, or is no record of ours.")
     named = {"model": current_name(line["model"])} if "model" in line else {}
+    if line.get("positive") == "out-of-domain":  # the word of 0.1
+        named["positive"] = "out-of-distribution"
     scores = {key: math.nan for key, value in line.items() if value is None and is_score(key)}
     return line | named | scores
 

@@ -6,7 +6,7 @@ Names come from users and files, so each writer escapes what its format would ta
 import csv
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Entry:
     """What is read; on a page also what a click on the column's head sorts by, and a remark beneath."""
 
     text: str
@@ -31,8 +31,8 @@ class Cell:
         return isinstance(self.key, int | float)
 
 
-NOTHING = Cell("–", sort="")
-Row = Sequence[Cell]
+NOTHING = Entry("–", sort="")
+Row = Sequence[Entry]
 
 
 class Group(NamedTuple):
@@ -86,9 +86,10 @@ def as_text(table: Table, width: int = 1000, colour: bool = False) -> str:
         if group.title:
             drawn.add_section()
             drawn.add_row(text(group.title, "dim italic"))
-        for name, *cells in group.rows:
+        for name, *entries in group.rows:
             starred = (
-                text(cell.text, "bold" * cell.bold).append("  " if not cell.bold else " *") for cell in cells
+                text(entry.text, "bold" * entry.bold).append("  " if not entry.bold else " *")
+                for entry in entries
             )
             drawn.add_row(text(name.text), *starred)
     paper = StringIO()
@@ -107,7 +108,7 @@ def as_markdown(table: Table) -> str:
         if group.title:
             lines.append(_pipes([f"*{group.title}*", *[""] * others]))
         for row in group.rows:
-            lines.append(_pipes([f"**{cell.text}**" if cell.bold else cell.text for cell in row]))
+            lines.append(_pipes([f"**{entry.text}**" if entry.bold else entry.text for entry in row]))
     return "\n".join([*lines, *(f"\n{printable(note)}" for note in table.notes)])
 
 
@@ -123,7 +124,7 @@ def as_latex(table: Table) -> str:
         lines.append(r"\midrule")
         if group.title:
             lines.append(rf"\multicolumn{{{columns}}}{{c}}{{{_latex(group.title)}}} \\")
-        lines += [_ampersands(map(_latex_cell, row)) for row in group.rows]
+        lines += [_ampersands(map(_latex_entry, row)) for row in group.rows]
     lines += [r"\bottomrule", r"\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
     return "\n".join(lines)
 
@@ -151,24 +152,37 @@ def as_html(table: Table, label: str = "table") -> str:
 
 
 def as_csv(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Flat lines for a spreadsheet, which must not take a name for a formula."""
+    """Flat lines for a spreadsheet."""
+    header = list(lines[0]) if lines else []
+    return csv_text([header, *([line.get(key) for key in header] for line in lines)]).rstrip("\n")
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    r"""Rows as CSV, in which a spreadsheet must not take a name for a formula.
+
+    >>> csv_text([["a,b", "=1+1", -1], ["two\rlines", "", 0.5]])
+    '"a,b",\'=1+1,-1\n"two\rlines",,0.5\n'
+    """
+    return "".join(map(_csv_line, rows))
+
+
+def _csv_line(row: Iterable[Any]) -> str:
     paper = StringIO()
-    writer = csv.DictWriter(paper, lines[0] if lines else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: without_formula(value) for key, value in line.items()} for line in lines)
-    return paper.getvalue().rstrip("\n")
+    csv.writer(paper, lineterminator="\r\n").writerow(map(without_formula, row))  # so that both are quoted
+    return paper.getvalue().removesuffix("\r\n") + "\n"
 
 
 WRITERS = {"text": as_text, "markdown": as_markdown, "latex": as_latex, "html": as_html}
 
 
 def without_formula(value: Any) -> Any:
-    """A text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers.
+    """A text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers, as text too.
 
-    >>> without_formula("=1+1"), without_formula("etp"), without_formula(-0.5)
-    ("'=1+1", 'etp', -0.5)
+    >>> without_formula("=1+1"), without_formula("etp"), without_formula(-0.5), without_formula("-1")
+    ("'=1+1", 'etp', -0.5, '-1')
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA) and not _PLAIN.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def printable(text: str) -> str:
@@ -185,6 +199,7 @@ def printable(text: str) -> str:
 
 _CONTROLS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # also what turns the direction of writing
 _FORMULA = ("=", "+", "-", "−", "@", "\t", "\r")
+_PLAIN = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NUMBER = ' class="number"'
 _MEASUREMENT = re.compile(r"[\d.]+ ± [\d.]+")
 _LATEX = {
@@ -195,19 +210,19 @@ _LATEX = {
 }  # fmt: skip
 
 
-def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(printable(cell).replace("|", r"\|") for cell in cells) + " |"
+def _pipes(entries: Sequence[str]) -> str:
+    return "| " + " | ".join(printable(entry).replace("|", r"\|") for entry in entries) + " |"
 
 
-def _ampersands(cells: Iterator[str]) -> str:
-    return " & ".join(cells) + r" \\"
+def _ampersands(entries: Iterator[str]) -> str:
+    return " & ".join(entries) + r" \\"
 
 
-def _latex_cell(cell: Cell) -> str:
-    if _MEASUREMENT.fullmatch(cell.text):
-        number = cell.text.replace("±", r"\pm")
-        return rf"$\mathbf{{{number}}}$" if cell.bold else f"${number}$"
-    return rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text)
+def _latex_entry(entry: Entry) -> str:
+    if _MEASUREMENT.fullmatch(entry.text):
+        number = entry.text.replace("±", r"\pm")
+        return rf"$\mathbf{{{number}}}$" if entry.bold else f"${number}$"
+    return rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
 
 
 def _latex(text: str) -> str:
@@ -224,15 +239,15 @@ def _html_group(group: Group, columns: int) -> str:
 
 def _html_row(row: Row) -> str:
     name, *others = row
-    cells = [_html_cell(name, "th", ' scope="row"'), *(_html_cell(cell, "td") for cell in others)]
-    return f"<tr>{''.join(cells)}</tr>"
+    entries = [_html_entry(name, "th", ' scope="row"'), *(_html_entry(entry, "td") for entry in others)]
+    return f"<tr>{''.join(entries)}</tr>"
 
 
-def _html_cell(cell: Cell, tag: str, attributes: str = "") -> str:
-    key = "" if cell.sort is None else f' data-key="{escape(_short(cell.sort))}"'
-    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
-    note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
-    return f"<{tag}{attributes}{key}{_NUMBER * cell.is_number}>{text}{note}</{tag}>"
+def _html_entry(entry: Entry, tag: str, attributes: str = "") -> str:
+    key = "" if entry.sort is None else f' data-key="{escape(_short(entry.sort))}"'
+    text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
+    note = f"<small>{escape(entry.note)}</small>" if entry.note else ""
+    return f"<{tag}{attributes}{key}{_NUMBER * entry.is_number}>{text}{note}</{tag}>"
 
 
 def _short(key: float | str) -> str:

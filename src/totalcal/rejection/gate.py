@@ -16,7 +16,6 @@ import numpy as np
 
 from totalcal.errors import GateError, InputError
 from totalcal.rejection.predictions import (
-    class_numbers,
     in_words,
     labelled_blocks,
     predict_like,
@@ -24,11 +23,11 @@ from totalcal.rejection.predictions import (
     steady_sampling,
 )
 from totalcal.rejection.rules import FalseRejection, Flags, Rule, is_accepted
-from totalcal.scores.arrays import Floats, Values, check_predictions, plain
+from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
-from totalcal.uncertainties import UNFAMILIARITY, uncertainty
+from totalcal.uncertainties import UNFAMILIARITY, uncertainty, why_above
 
 ACCEPT = "accept"
 
@@ -68,7 +67,7 @@ class Bar:
     verdict: str
 
     def why(self, value: float) -> str:
-        return f"{self.score} {value:.4g} is above {self.threshold:.4g}"
+        return why_above(self.score, value, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,14 @@ class Gate:
         cost: What the bars did to the held-out rows.
         sampling: How the scores of the held-out rows came about; None where that is not known, as in a file
             of totalcal 0.1. Such a gate decides nothing until it is fitted again.
+
+    Example:
+        >>> import torch
+        >>> from totalcal.scores import from_module
+        >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+        >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
+        >>> [bar.score for bar in gate.bars]
+        ['entropy']
     """
 
     bars: tuple[Bar, ...]
@@ -161,12 +168,13 @@ class Gate:
         Raises:
             GateError: If the held-out rows cannot carry the promise, or a score tells none of them apart.
 
-        >>> import torch
-        >>> from totalcal.scores import from_module
-        >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
-        >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
-        >>> len(gate.decide(from_module(net, "logits"), rows).accepted)
-        50
+        Example:
+            >>> import torch
+            >>> from totalcal.scores import from_module
+            >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+            >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
+            >>> gate.cost.coverage >= 0.9
+            True
         """
         wanted = Sampling(_DRAWS if draws is None else draws, seed, shared=True)
         verdicts = _verdicts(bars)
@@ -243,7 +251,26 @@ class Gate:
             return predict_like(model, inputs, self.sampling)
 
     def decide(self, model: Any, inputs: Any) -> Decisions:
-        """What to do with each row of inputs that the model is asked about."""
+        """What to do with each row of inputs that the model is asked about.
+
+        Args:
+            model: The one that the gate was fitted for.
+            inputs: New rows.
+
+        Returns:
+            Which rows are accepted, and for every other a verdict with its reason.
+
+        Raises:
+            GateError: If it is not known how the predictions of the held-out rows were made.
+
+        Example:
+            >>> import torch
+            >>> from totalcal.scores import from_module
+            >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+            >>> model = from_module(net, "logits")
+            >>> len(Gate.fit(model, rows, net(rows).argmax(1)).decide(model, rows[:7]).verdicts)
+            7
+        """
         return self(self.predict(model, inputs))
 
     def __str__(self) -> str:

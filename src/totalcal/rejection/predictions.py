@@ -6,18 +6,20 @@ classes at or below it holds the true class of a new, exchangeable row in at lea
 whatever the model.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import GateError, InputError, LabelError, UnknownNameError
+from totalcal.errors import GateError, InputError, UnknownNameError
 from totalcal.rejection.rules import Flags, conformal_quantile, is_accepted
-from totalcal.scores.arrays import Floats, Values, check_predictions, plain
-from totalcal.scores.streaming import Rows, blocks
+from totalcal.scores.arrays import Floats, Values, check_predictions, class_names, class_numbers, plain
+from totalcal.scores.external import distribution_of
+from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.types import DETERMINISTIC, Predictive, Sampling
 
 Labels = npt.NDArray[Any]
@@ -29,8 +31,8 @@ def predict_like(model: Any, inputs: Any, sampling: Sampling) -> Predictive:
     An external predictor that draws for itself gets the number of draws, and never a seed: the same seed for
     each call would give the first rows of all calls the same draws.
     """
-    if hasattr(model, "predict_distribution"):  # an estimator shares its draws among rows
-        prediction = model.predict_distribution(inputs)
+    if (distribution := distribution_of(model)) is not None:  # an estimator shares its draws among rows
+        prediction = distribution(inputs)
     elif hasattr(model, "predict_shared"):
         prediction = model.predict_shared(inputs, draws=sampling.draws, seed=sampling.seed or 0)
     elif hasattr(model, "predict"):
@@ -77,12 +79,12 @@ def in_words(sampling: Sampling) -> str:
 
 def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
     """Inputs in blocks, with their labels as class numbers; an estimator takes its table whole."""
-    names = _class_names(model)
-    if hasattr(model, "predict_distribution"):
+    names = class_names(model)
+    if distribution_of(model) is not None:
         table, given = (held_out, labels) if labels is not None else held_out
         yield table, class_numbers(given, names)
         return
-    paired = held_out if labels is None else (held_out, class_numbers(labels, names))
+    paired = numbered(held_out if labels is None else (held_out, labels), names)
     for inputs, truth in blocks(paired, size):
         if truth is None:
             raise InputError(
@@ -92,32 +94,8 @@ def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Itera
         yield inputs, plain(truth)
 
 
-def class_numbers(labels: Any, names: Sequence[Any] | None) -> Labels:
-    """The place of each label among the names of the classes; without names labels are numbers already.
-
-    >>> class_numbers(["dog", "cat"], ("cat", "dog"))
-    array([1, 0])
-    """
-    given = plain(labels)
-    if names is None:
-        return given
-    places = {name: place for place, name in enumerate(names)}
-    unknown = [label for label in given.tolist() if label not in places]
-    if unknown:
-        raise LabelError(
-            f"the label {unknown[0]!r} is none of the model's {len(names)} classes: "
-            f"{', '.join(map(repr, list(places)[:5]))}{', …' if len(names) > 5 else ''}."
-        )
-    return np.array([places[label] for label in given.tolist()])
-
-
-def _class_names(model: Any) -> list[Any] | None:
-    """The names that an estimator (`classes_`) or a saved model (`classes`) has for its classes."""
-    names = getattr(model, "classes_", getattr(model, "classes", None))
-    return plain(names).tolist() if isinstance(names, np.ndarray | tuple) else None
-
-
 Method = Literal["aps", "split"]
+_MOST_SCORES = 5000
 
 
 def unlikeliness(probabilities: Floats) -> Floats:
@@ -145,16 +123,37 @@ _SCORES: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class PredictionSets:
-    """Sets of classes at a chosen coverage, from held-out predictions and their labels."""
+    """Sets of classes at a chosen coverage, from held-out predictions and their labels.
+
+    Attributes:
+        coverage: How often a set must hold the true class, at least.
+        method: Which score of a class.
+        scores: That of the true class of each held-out row, in ascending order; 5000 of them at the most,
+            chosen at random.
+        sampling: How the held-out predictions were made, and others have to be made.
+
+    Example:
+        >>> import torch
+        >>> from totalcal.types import PointMass
+        >>> held_out = Predictive(PointMass(torch.tensor([[[2.0, 0.0]] * 9])))
+        >>> PredictionSets.fitted(held_out, [0] * 9, coverage=0.8)(held_out).sum(1).tolist()
+        [1, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
 
     coverage: float
     method: Method
-    threshold: float
+    scores: tuple[float, ...]
     sampling: Sampling = DETERMINISTIC
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage < 1:
+            raise GateError(f"the coverage must lie between 0 and 1, both left out, but is {self.coverage}.")
+        if self.method not in _SCORES:
+            raise UnknownNameError("method", self.method, get_args(Method))
 
     @classmethod
     def fitted(
-        cls, prediction: Predictive, labels: Values, coverage: float = 0.9, method: Method = "aps"
+        cls, prediction: Predictive, labels: Values, coverage: float = 0.9, method: Method = "split"
     ) -> Self:
         """Find the threshold.
 
@@ -162,8 +161,9 @@ class PredictionSets:
             prediction: Of held-out rows: neither trained on nor used for a choice.
             labels: Their classes.
             coverage: How often the set of a new row must hold its true class, at least.
-            method: "split" gives the smallest sets on average, "aps" sets that grow with the uncertainty of a
-                row, and so cover easy and hard rows more evenly.
+            method: "split" gives the smallest sets on average; "aps" sets that grow with the uncertainty of a
+                row, and so cover easy and hard rows more evenly, but are large where a net is sure of nearly
+                everything: it adds up probabilities until hardly any is left.
 
         Returns:
             What makes sets of predictions: call it.
@@ -181,14 +181,23 @@ class PredictionSets:
             >>> sets(held_out)[0]
             array([ True, False])
         """
-        if method not in _SCORES:
-            raise UnknownNameError("method", method, get_args(Method))
-        if not 0 < coverage < 1:
-            raise GateError(f"the coverage must lie between 0 and 1, both left out, but is {coverage}.")
+        empty = cls(coverage, method, (), steady_sampling(prediction))
         probabilities, truth = check_predictions(prediction.probabilities, labels)
         scores = _SCORES[method](probabilities)[np.arange(len(truth)), truth]
-        threshold = conformal_quantile(scores, coverage, "rows")
-        return cls(coverage, method, threshold, steady_sampling(prediction))
+        if len(scores) > _MOST_SCORES:  # which rows stay must not depend on their scores
+            scores = np.random.default_rng(0).choice(scores, _MOST_SCORES, replace=False)
+        found = replace(empty, scores=tuple(np.sort(scores).tolist()))
+        found.threshold  # noqa: B018 (too few rows are told here)
+        return found
+
+    @cached_property
+    def threshold(self) -> float:
+        """The largest score of a class within a set."""
+        return conformal_quantile(np.array(self.scores), self.coverage, "rows")
+
+    def at(self, coverage: float) -> Self:
+        """Sets of another coverage, from the same held-out rows."""
+        return replace(self, coverage=coverage)
 
     def __call__(self, prediction: Predictive) -> Flags:
         """Rows × classes: which classes are in the set of each row; the likeliest one always is.
@@ -202,7 +211,10 @@ class PredictionSets:
                 f"these sets were fitted on {in_words(self.sampling)}, but these are {in_words(found)}. "
                 "Predict as then, or fit the sets again."
             )
-        probabilities = plain(prediction.probabilities)
+        return self.of(plain(prediction.probabilities))
+
+    def of(self, probabilities: Floats) -> Flags:
+        """The sets of rows of which only the probabilities are at hand, made as the held-out ones."""
         within: Flags = is_accepted(_SCORES[self.method](probabilities), self.threshold)
         within[np.arange(len(within)), probabilities.argmax(1)] = True
         return within
@@ -213,4 +225,4 @@ class PredictionSets:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         sampling = Sampling(**content["sampling"])
-        return cls(content["coverage"], content["method"], content["threshold"], sampling)
+        return cls(content["coverage"], content["method"], tuple(content["scores"]), sampling)

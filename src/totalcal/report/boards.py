@@ -240,7 +240,8 @@ def _entropies(arrays: Mapping[str, Array]) -> Entropies | None:
     if "entropy/edges" not in arrays:
         return None
     ood = _beneath(arrays, "entropy/ood/")
-    return Entropies(arrays["entropy/edges"], arrays["entropy/in_domain"], ood)
+    own = "entropy/in_distribution" if "entropy/in_distribution" in arrays else "entropy/in_domain"  # of 0.1
+    return Entropies(arrays["entropy/edges"], arrays[own], ood)
 
 
 def _rocs(arrays: Mapping[str, Array]) -> dict[str, Roc]:

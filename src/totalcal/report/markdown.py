@@ -19,7 +19,6 @@ from totalcal.records import paper
 from totalcal.records.compare import Summary, bold, show, summarise
 from totalcal.records.corruptions import corruption_columns, corruption_table
 from totalcal.records.domain import TABLES as DOMAIN_TABLES
-from totalcal.records.gathering import corruptions_file, domain_file, timing_file
 from totalcal.records.labels import (
     Record,
     better,
@@ -30,9 +29,10 @@ from totalcal.records.labels import (
     in_order,
     labelled,
 )
+from totalcal.records.progress import corruptions_file, domain_file, timing_file
 from totalcal.records.results import ResultColumn, result_columns, result_table
 from totalcal.records.store import read
-from totalcal.records.table import Cell, Group, Table, as_markdown
+from totalcal.records.table import Entry, Group, Table, as_markdown
 from totalcal.whole_files import write_whole
 
 Block = Callable[[Path, Sequence[str]], str]
@@ -105,7 +105,9 @@ def scores_table(records: Iterable[Record], keys: Sequence[str]) -> Table:
     groups = []
     for column, lines in by_column(records).items():
         rows, title = summaries(lines, keys), column_title(*column, common_settings(lines))
-        best = {key: bold(score_of(key), {row: cells[key] for row, cells in rows.items()}) for key in keys}
+        best = {
+            key: bold(score_of(key), {row: entries[key] for row, entries in rows.items()}) for key in keys
+        }
         groups.append(Group(title, [_score_row(row, rows[row], best) for row in rows]))
     return Table(_header(keys), groups)
 
@@ -126,11 +128,11 @@ def summaries(records: Sequence[Record], keys: Sequence[str]) -> Rows:
     """What each row of one table has for each key, over seeds."""
     found: dict[str, dict[str, list[float]]] = {}
     for record in labelled(records):
-        cells = found.setdefault(record["model"], {key: [] for key in keys})
+        entries = found.setdefault(record["model"], {key: [] for key in keys})
         for key in keys:
             if key not in record:
                 raise InputError(f"the record of {record['model']}, seed {record['seed']}, has no {key!r}.")
-            cells[key].append(float(record[key]))
+            entries[key].append(float(record[key]))
     return {row: {key: summarise(found[row][key]) for key in keys} for row in in_order(found)}
 
 
@@ -153,12 +155,12 @@ def _header(keys: Sequence[str]) -> list[str]:
     ]
 
 
-def _score_row(label: str, cells: Mapping[str, Summary], best: Mapping[str, Any]) -> list[Cell]:
+def _score_row(label: str, entries: Mapping[str, Summary], best: Mapping[str, Any]) -> list[Entry]:
     shown = [
-        Cell(show(score_of(key), summary, _DIGITS.get(score_of(key))), label in best[key])
-        for key, summary in cells.items()
+        Entry(show(score_of(key), summary, _DIGITS.get(score_of(key))), label in best[key])
+        for key, summary in entries.items()
     ]
-    return [Cell(label), *shown, Cell(str(next(iter(cells.values())).n))]
+    return [Entry(label), *shown, Entry(str(next(iter(entries.values())).n))]
 
 
 def gap(score: str, ours: Summary, theirs: Summary) -> float:
@@ -180,24 +182,24 @@ def gap_table(records: Iterable[Record]) -> Table:
     return Table(["", *titles], [group for group in groups if group.rows], [_GAP_NOTE])
 
 
-def _gap_rows(column: ResultColumn) -> list[list[Cell]]:
+def _gap_rows(column: ResultColumn) -> list[list[Entry]]:
     rows = []
     for label in column.labels:
-        cells = [_gap_cell(column, score, label) for score in PAPER_SCORES]
-        if any(cell.text for cell in cells):
-            rows.append([Cell(label), *cells])
+        entries = [_gap_entry(column, score, label) for score in PAPER_SCORES]
+        if any(entry.text for entry in entries):
+            rows.append([Entry(label), *entries])
     return rows
 
 
-def _gap_cell(column: ResultColumn, score: str, label: str) -> Cell:
+def _gap_entry(column: ResultColumn, score: str, label: str) -> Entry:
     theirs = paper.results().get((column.task, score), {}).get(label.partition(" ")[0])
     figure = column.figures.get(score, {}).get(label)
     if theirs is None or figure is None:
-        return Cell("")
+        return Entry("")
     ours, distance = figure.summary, gap(score, figure.summary, theirs.summary)
     side = "▲" if better(score, ours.mean, theirs.summary.mean) else "▼"
     number = f"{distance:+.1f}".replace("-", "−")
-    return Cell(f"{side} {number} ({show(score, ours)}; {show(score, theirs.summary)})")
+    return Entry(f"{side} {number} ({show(score, ours)}; {show(score, theirs.summary)})")
 
 
 def _hidden_by_rounding(score: str) -> float:
@@ -215,7 +217,7 @@ def hours_table(lines: Iterable[Record]) -> Table:
     return Table(["", "runs", "epochs", "hours"], groups)
 
 
-def _hour_rows(runs: Iterable[Record]) -> list[list[Cell]]:
+def _hour_rows(runs: Iterable[Record]) -> list[list[Entry]]:
     by_model: dict[str, list[Record]] = {}
     for run in runs:
         by_model.setdefault(run["model"], []).append(run)
@@ -223,9 +225,9 @@ def _hour_rows(runs: Iterable[Record]) -> list[list[Cell]]:
     return [*rows, _hour_row("in all", [run for found in by_model.values() for run in found])]
 
 
-def _hour_row(label: str, runs: list[Record]) -> list[Cell]:
+def _hour_row(label: str, runs: list[Record]) -> list[Entry]:
     epochs, seconds = sum(run["epochs"] for run in runs), sum(run["seconds"] for run in runs)
-    return [Cell(label), *map(Cell, (str(len(runs)), str(epochs), f"{seconds / 3600:.1f}"))]
+    return [Entry(label), *map(Entry, (str(len(runs)), str(epochs), f"{seconds / 3600:.1f}"))]
 
 
 def hashes_table(records: Iterable[Record]) -> Table:
@@ -263,8 +265,8 @@ def _in_order_of_seeds(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: record["seed"])
 
 
-def _hash_rows(hashes: Hashes) -> list[list[Cell]]:
-    return [[Cell(name), Cell(" ".join(values))] for name, values in hashes.items()]
+def _hash_rows(hashes: Hashes) -> list[list[Entry]]:
+    return [[Entry(name), Entry(" ".join(values))] for name, values in hashes.items()]
 
 
 BLOCKS: MappingProxyType[str, Block] = MappingProxyType(

@@ -22,20 +22,24 @@ from totalcal.scores.external import (
     from_module,
     from_sklearn,
 )
-from totalcal.scores.fit import brier, error, nll
-from totalcal.scores.joint import dyadic_sets, joint_nll, joint_nll_of_draws
-from totalcal.scores.ranking import Ranking, aupr_in, aupr_out, auroc, fpr_at_tpr, rank
-from totalcal.scores.selective import (
+from totalcal.scores.fit import brier, dyadic_sets, error, joint_nll, joint_nll_of_draws, nll
+from totalcal.scores.ranking import (
     OperatingPoint,
+    Ranking,
     augrc,
+    aupr_in,
+    aupr_out,
     aurc,
+    auroc,
     coverage_at_risk,
     excess_aurc,
+    fpr_at_tpr,
     operating_points,
+    rank,
     risk_at_coverage,
 )
 from totalcal.scores.streaming import RunningScores
-from totalcal.scores.verdict import OutOfDomain, Verdict
+from totalcal.scores.verdict import OutOfDistribution, Verdict
 from totalcal.uncertainties import UNCERTAINTIES
 
 __all__ = [
@@ -43,7 +47,7 @@ __all__ = [
     "CalibrationError",
     "ExternalPredictor",
     "OperatingPoint",
-    "OutOfDomain",
+    "OutOfDistribution",
     "OutputKind",
     "Ranking",
     "Reliability",

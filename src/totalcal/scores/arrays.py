@@ -3,6 +3,7 @@
 Bad input gets a clear error, never a number.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,10 @@ def check_labels(labels: Values, examples: int, classes: int) -> Integers:
     if len(array) != examples:
         raise ShapeError(f"there are {examples} predictions, but {len(array)} labels.")
     if array.dtype.kind not in "iub":
-        raise LabelError(f"labels must be integers, but their dtype is {array.dtype}.")
+        raise LabelError(
+            f"labels must be integers, but their dtype is {array.dtype}. Names need `classes`, what the "
+            "columns stand for: an argument of Gate.fitted, an array in an .npz."
+        )
     outside = (array < 0) | (array >= classes)
     if outside.any():
         raise LabelError(
@@ -101,6 +105,31 @@ def check_labels(labels: Values, examples: int, classes: int) -> Integers:
             f"but one of them is {array[outside][0]}."
         )
     return array.astype(np.int64)
+
+
+def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[Any]:
+    """The place of each label among the names of the classes; without names labels are numbers already.
+
+    >>> class_numbers(["dog", "cat"], ("cat", "dog"))
+    array([1, 0])
+    """
+    given = plain(labels)
+    if names is None:
+        return given
+    places = {name: place for place, name in enumerate(names)}
+    unknown = [label for label in given.tolist() if label not in places]
+    if unknown:
+        raise LabelError(
+            f"the label {unknown[0]!r} is none of the model's {len(names)} classes: "
+            f"{', '.join(map(repr, list(places)[:5]))}{', …' if len(names) > 5 else ''}."
+        )
+    return np.array([places[label] for label in given.tolist()], dtype=np.int64)
+
+
+def class_names(predictor: object) -> list[Any] | None:
+    """The names that a predictor has for its classes: `classes_` of an estimator, `classes` of others."""
+    names = getattr(predictor, "classes_", getattr(predictor, "classes", None))
+    return plain(names).tolist() if isinstance(names, np.ndarray | tuple) else None
 
 
 def check_predictions(probabilities: Values, labels: Values) -> tuple[Floats, Integers]:

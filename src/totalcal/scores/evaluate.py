@@ -18,13 +18,22 @@ from torch import Tensor
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, device
 from totalcal.reading import npz_names, read_npz
-from totalcal.scores import calibration, fit, selective
-from totalcal.scores.arrays import Floats, Values, check_count, check_labels, check_predictions, plain
+from totalcal.scores import calibration, fit, ranking
+from totalcal.scores.arrays import (
+    Floats,
+    Values,
+    check_count,
+    check_labels,
+    check_predictions,
+    class_names,
+    class_numbers,
+    plain,
+)
 from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
 from totalcal.scores.ranking import rank
-from totalcal.scores.streaming import Rows, blocks
-from totalcal.scores.verdict import Observations, Observed, OutOfDomain, Verdict
+from totalcal.scores.streaming import Rows, blocks, is_frame, numbered
+from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
 from totalcal.types import Predictive, Predictor
 from totalcal.uncertainties import uncertainties_of
 
@@ -48,7 +57,8 @@ def evaluate(
 
     Args:
         predictor: A model of the family, a baseline, or what `from_module` and the like make of others.
-        test: A tuple (inputs, labels), a Dataset, or batches of such pairs or of mappings with `labels`.
+        test: A tuple (inputs, labels), a Dataset, or batches of such pairs or of mappings with `labels`. In a
+            tuple, labels may be names of the predictor's `classes`.
         ood: Out-of-distribution sets by name, the one the task is known by first; labels are not needed, and
             a tuple of as many tensors as the test inputs are is inputs.
         bins: Bins of the calibration error, of equal width.
@@ -76,24 +86,23 @@ def evaluate(
     check_predictor(predictor)
     with eval_mode(predictor):
         observe = partial(_observe, predictor, draws=draws, seed=seed, size=batch_size)
-        inside, like = observe(test, labelled=True)
-        if uncertainty not in inside.uncertainties:
-            raise UnknownNameError("uncertainty", uncertainty, inside.uncertainties)
+        rows = numbered(test, class_names(predictor))
+        in_distribution, like = observe(rows, labelled=True, uncertainty=uncertainty)
         panel = {name: observe(rows, labelled=False, like=like)[0] for name, rows in (ood or {}).items()}
     for name, member in panel.items():
-        if member.classes != inside.classes:
+        if member.classes != in_distribution.classes:
             raise ShapeError(
-                f"the OOD set {name!r} has {member.classes} classes, but the test set has {inside.classes}: "
-                "both must come from the same predictor."
+                f"the OOD set {name!r} has {member.classes} classes, but the test set has "
+                f"{in_distribution.classes}: both must come from the same predictor."
             )
     return Verdict(
-        **_in_domain(inside, bins),
-        panel={name: _rank(inside, member) for name, member in panel.items()},
+        **_in_distribution(in_distribution, bins),
+        panel={name: _rank(in_distribution, member) for name, member in panel.items()},
         uncertainty=uncertainty,
-        draws=inside.draws,
+        draws=in_distribution.draws,
         seed=seed,
         batch_size=batch_size,
-        observed=Observations(inside, panel),
+        observed=Observations(in_distribution, panel),
     )
 
 
@@ -130,7 +139,8 @@ def evaluate_outputs(
         >>> verdict.error, verdict.auroc
         (0.0, 1.0)
     """
-    test = (swap_draws(torch.as_tensor(plain(outputs))), torch.as_tensor(plain(labels)))
+    rows = swap_draws(torch.as_tensor(plain(outputs)))
+    test = rows, torch.as_tensor(check_labels(labels, len(rows), rows.shape[-1]))
     panel = {name: swap_draws(torch.as_tensor(plain(others))) for name, others in (ood or {}).items()}
     return evaluate(from_arrays(kind), test, panel, bins=bins, uncertainty=uncertainty)
 
@@ -168,6 +178,7 @@ def _observe(
     size: int,
     labelled: bool,
     like: Inputs | None = None,
+    uncertainty: str = "entropy",
 ) -> tuple[Observed, Inputs]:
     """What is predicted for each row of a set, and some of its inputs; labels of an OOD set mean nothing."""
     generator: torch.Generator | None = None
@@ -178,7 +189,7 @@ def _observe(
                 "the test set has no labels; give it as (inputs, labels) or as batches of such pairs, "
                 "with one integer per row for labels."
             )
-        generator = generator or torch.Generator(device(rows)).manual_seed(seed)
+        generator = generator or torch.Generator(_home(rows)).manual_seed(seed)
         predictive: object = predictor.predict(rows, draws=draws, generator=generator)
         if not isinstance(predictive, Predictive):
             raise InputError(
@@ -186,10 +197,16 @@ def _observe(
                 f"but a {type(predictive).__name__} came. {_WRAP}"
             )
         seen.append(_seen(predictive, truth if labelled else None))
+        if uncertainty not in seen[0].uncertainties:  # a predictor may bring its own: the first block tells
+            raise UnknownNameError("uncertainty", uncertainty, seen[0].uncertainties)
         like = rows
     if not seen or like is None:
         raise InputError("a set of inputs is empty; a score needs at least one example.")
     return Observed.joined(seen), like
+
+
+def _home(rows: Any) -> torch.device:
+    return torch.device("cpu") if is_frame(rows) else device(rows)
 
 
 def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
@@ -207,7 +224,7 @@ def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
     )
 
 
-def _in_domain(seen: Observed, bins: int) -> dict[str, Any]:
+def _in_distribution(seen: Observed, bins: int) -> dict[str, Any]:
     assert seen.labels is not None
     assert seen.log_likelihoods is not None
     array, truth = check_predictions(seen.probabilities, seen.labels)
@@ -222,20 +239,20 @@ def _in_domain(seen: Observed, bins: int) -> dict[str, Any]:
         "ece_debiased": calibration.debiased_calibration_error(array, truth, bins),
         "ece_smooth": smooth_ece(array, truth),
         "reliability": reliability(array, truth, bins),
-        "aurc": selective.aurc(confidence, mistakes),
-        "excess_aurc": selective.excess_aurc(confidence, mistakes),
-        "augrc": selective.augrc(confidence, mistakes),
+        "aurc": ranking.aurc(confidence, mistakes),
+        "excess_aurc": ranking.excess_aurc(confidence, mistakes),
+        "augrc": ranking.augrc(confidence, mistakes),
         "majority_error": 1 - float(np.bincount(truth).max()) / len(truth),
         "examples": len(truth),
         "classes": seen.classes,
     }
 
 
-def _rank(inside: Observed, outside: Observed) -> OutOfDomain:
+def _rank(in_distribution: Observed, ood: Observed) -> OutOfDistribution:
     rankings = {
-        name: rank(values, outside.uncertainties[name]) for name, values in inside.uncertainties.items()
+        name: rank(values, ood.uncertainties[name]) for name, values in in_distribution.uncertainties.items()
     }
-    return OutOfDomain(len(outside), rankings)
+    return OutOfDistribution(len(ood), rankings)
 
 
 _WRAP = (
@@ -248,7 +265,10 @@ KINDS: tuple[OutputKind, ...] = get_args(OutputKind)
 
 
 class SavedOutputs(NamedTuple):
-    """The content of a file: outputs n × K or draws × n × K, what they are, and labels if there are any."""
+    """The content of a file: outputs n × K or draws × n × K, what they are, and labels if there are any.
+
+    Labels are class numbers, whether the file has them so or as names that stand in its `classes`.
+    """
 
     outputs: npt.NDArray[Any]
     kind: OutputKind
@@ -281,9 +301,16 @@ def evaluate_files(
 
 def read_outputs(path: str | os.PathLike[str]) -> SavedOutputs:
     """Read an .npz; it must hold exactly one of the kinds of output."""
-    arrays = read_npz(path, (*KINDS, "labels"))
+    arrays = read_npz(path, (*KINDS, "labels", "classes"))
     kinds: list[OutputKind] = [kind for kind in KINDS if kind in arrays]
     if len(kinds) != 1:
         found = ", ".join(npz_names(path)) or "nothing"
         raise InputError(f"{path} must hold exactly one of {', '.join(KINDS)}, but it holds {found}.")
-    return SavedOutputs(arrays[kinds[0]], kinds[0], arrays.get("labels"))
+    outputs, labels, classes = arrays[kinds[0]], arrays.get("labels"), arrays.get("classes")
+    if labels is not None and classes is not None:
+        if classes.shape != outputs.shape[-1:]:
+            raise ShapeError(
+                f"{path} has {outputs.shape[-1]} columns, but {classes.size} names in `classes`."
+            )
+        labels = class_numbers(labels, classes.tolist())
+    return SavedOutputs(outputs, kinds[0], labels)

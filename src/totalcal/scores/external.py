@@ -4,19 +4,20 @@ All are judged in eval mode: in train mode BatchNorm would learn from the test s
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal.evaluating import evaluating
 from totalcal.inputs import Inputs, as_inputs, call, in_precision_of, logits, mapped
-from totalcal.scores.arrays import Values, check_probabilities, plain
+from totalcal.scores.arrays import Values, check_probabilities, class_names, plain
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive
 
 _LEAVES = (Tensor, np.ndarray, str, bytes, int, float, complex, type, ModuleType, type(None))
@@ -27,7 +28,7 @@ def eval_mode(holder: object) -> Iterator[None]:
     """Within this context every net that `holder` is or holds is in eval mode; afterwards as before.
 
     Whatever a predictor is made of (attributes, lists, a function's own variables) is looked through, so that
-    predictors of one's own need not know about modes.
+    predictors of one's own need not know about modes. Threads may be inside at once.
 
     >>> dropout = nn.Dropout()
     >>> with eval_mode({"net": dropout}):
@@ -36,14 +37,8 @@ def eval_mode(holder: object) -> Iterator[None]:
     >>> dropout.training
     True
     """
-    modes = [(part, part.training) for module in held_modules(holder) for part in module.modules()]
-    for part, _ in modes:
-        part.training = False
-    try:
+    with evaluating(*held_modules(holder)):
         yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 def held_modules(holder: object) -> list[nn.Module]:
@@ -115,22 +110,32 @@ def as_predictive(outputs: Values, kind: OutputKind) -> Predictive:
 class ExternalPredictor:
     """Any function of inputs as a predictor; `kind` says what it returns.
 
+    Labels are integers, or any of `classes`, the names of the outputs' columns.
+
     >>> uniform = ExternalPredictor(lambda inputs: torch.zeros(len(inputs), 4), "logits")
     >>> uniform.predict(torch.zeros(2, 1)).probabilities[0]
     tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
 
-    def __init__(self, function: Callable[[Any], Any], kind: OutputKind) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], kind: OutputKind, classes: Sequence[Any] | None = None
+    ) -> None:
         if kind not in get_args(OutputKind):
             raise UnknownNameError("kind of output", kind, get_args(OutputKind))
         self.function, self.kind = function, kind
+        self.classes = None if classes is None else tuple(classes)
 
     @torch.no_grad()
     def predict(
         self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
-        """What the function gives for these inputs, or its `logits`; it draws for itself, or not at all."""
+        """What the function gives for these inputs, or its `logits`; it draws for itself, or not at all.
+
+        A function that gives a `Predictive` has said all itself.
+        """
         found = self.function(inputs)
+        if isinstance(found, Predictive):
+            return found
         is_array = isinstance(found, Tensor | np.ndarray | list | tuple)
         return as_predictive(found if is_array else logits(found), self.kind)
 
@@ -187,29 +192,44 @@ def received_by(module: nn.Module, inputs: Any) -> Inputs:
 
 
 def from_sklearn(classifier: Any) -> ExternalPredictor:
-    """Any fitted scikit-learn classifier as a predictor, by its `predict_proba`.
+    """Any fitted scikit-learn classifier as a predictor, also at the end of a pipeline.
 
     Args:
-        classifier: Fitted on labels 0 … K − 1.
+        classifier: Judged by its `predict_distribution`, as our estimators have it, or its `predict_proba`.
+            Its classes may be any names.
 
     Returns:
-        A predictor for `evaluate`, baselines and gates; its inputs are tensors of the same rows.
+        A predictor for `evaluate`, baselines and gates. Its inputs are whatever the classifier takes, data
+        frames too; labels are the classifier's own classes.
 
     Raises:
-        InputError: Its classes are not 0 … K − 1.
+        InputError: It is not fitted.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier
-        >>> prior = DummyClassifier().fit([[0], [1], [2], [3]], [0, 1, 1, 1])
+        >>> prior = DummyClassifier().fit([[0], [1], [2], [3]], ["no", "yes", "yes", "yes"])
         >>> from_sklearn(prior).predict(torch.zeros(1, 1)).probabilities
         tensor([[0.2500, 0.7500]], dtype=torch.float64)
     """
-    if not np.array_equal(classifier.classes_, np.arange(len(classifier.classes_))):
-        raise InputError(
-            f"the classifier's classes are {list(classifier.classes_)[:5]}, but they must be 0 … K − 1: "
-            "encode the labels (LabelEncoder) before fitting."
-        )
-    return ExternalPredictor(lambda inputs: classifier.predict_proba(np.asarray(inputs)), "probabilities")
+    classes = class_names(classifier)
+    if classes is None:
+        raise InputError(f"this {type(classifier).__name__} has no classes_: fit it first.")
+    asked = distribution_of(classifier) or classifier.predict_proba
+    return ExternalPredictor(lambda inputs: asked(_as_table(inputs)), "probabilities", classes)
+
+
+def distribution_of(classifier: Any) -> Callable[[Any], Predictive] | None:
+    """The `predict_distribution` of an estimator, or of the one at the end of a scikit-learn pipeline."""
+    if hasattr(classifier, "predict_distribution"):
+        return cast(Callable[[Any], Predictive], classifier.predict_distribution)
+    steps = getattr(classifier, "steps", None)
+    if isinstance(steps, list) and hasattr(steps[-1][1], "predict_distribution"):
+        return lambda table: classifier[-1].predict_distribution(classifier[:-1].transform(table))
+    return None
+
+
+def _as_table(inputs: Any) -> Any:
+    return inputs.numpy(force=True) if isinstance(inputs, Tensor) else inputs
 
 
 def swap_draws(outputs: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ How somebody's loader batches must not move a score; what error, NLL, Brier and 
 predictions fits in a few sums.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,16 +12,20 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, ShapeError
 from totalcal.inputs import Inputs, Labelled, can_be_joined, count, joined, labelled, taken
-from totalcal.scores.arrays import Values, check_count, check_predictions, floats
+from totalcal.scores.arrays import Values, check_count, check_predictions, class_numbers, floats
 from totalcal.scores.calibration import CalibrationError, Reliability, bin_edges, bin_places, from_curve
 from totalcal.scores.fit import negative_log_likelihoods, squared_distances
 
-Rows = Any
-"""A tensor or array; a tuple (inputs, labels); a mapping of tensors; a Dataset; an iterable of batches.
+_LOADED_AT_ONCE = 256
 
-What a batch may be, `totalcal.inputs` says."""
+Rows = Any
+"""A tensor or array; a tuple (inputs, labels); a mapping of tensors; a Dataset; an iterable of batches; what
+the loaders of `totalcal.data` give, and anything else with `batches(size)`.
+
+What a batch may be, `totalcal.inputs` says. A data frame, alone or with labels, goes to the predictor as it
+is, in slices of its rows."""
 
 
 def blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labelled]:
@@ -30,6 +34,10 @@ def blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labell
     With `like`, inputs of the same kind, a tuple (ids, mask) is inputs and its mask is not read as labels.
     Batches that cannot be joined, of texts padded to other lengths, stay blocks of their own.
     """
+    table, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if is_frame(table):
+        yield from _slices(table, labels, size)
+        return
     waiting: list[Labelled] = []
     rows = 0
     for batch in _batches(data, size, like):
@@ -47,12 +55,48 @@ def blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labell
         yield _joined(waiting)
 
 
+def numbered(data: Rows, names: Sequence[Any] | None) -> Rows:
+    """The same rows, with class numbers for labels that are names of classes.
+
+    Batches hold no words, so their labels are numbers already if the names are words.
+    """
+    if names is None:
+        return data
+    if isinstance(data, tuple) and len(data) == 2:
+        return data[0], torch.from_numpy(class_numbers(data[1], names))
+    if any(isinstance(name, str) for name in names):
+        return data
+    return (_numbered(batch, names) for batch in _batches(data, _LOADED_AT_ONCE, None))
+
+
+def _numbered(batch: Labelled, names: Sequence[Any]) -> Labelled:
+    if batch.labels is None:
+        return batch
+    return Labelled(batch.inputs, torch.from_numpy(class_numbers(batch.labels, names)))
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a data frame: rows by `iloc`, with names for the columns."""
+    return hasattr(data, "iloc") and hasattr(data, "columns")
+
+
+def _slices(table: Any, labels: Any, size: int) -> Iterator[Labelled]:
+    known = None if labels is None else torch.as_tensor(labels)
+    if known is not None and len(known) != len(table):
+        raise ShapeError(f"there are {len(table)} inputs, but {len(known)} labels.")
+    for start in range(0, len(table), size):
+        rows = slice(start, start + size)
+        yield Labelled(table.iloc[rows], None if known is None else known[rows])
+
+
 def _batches(data: Rows, size: int, like: Inputs | None) -> Iterator[Labelled]:
     match data:
         case torch.Tensor() | np.ndarray() | tuple() | Mapping():
             yield labelled(data, like)
         case Dataset():
             yield from (labelled(batch, like) for batch in DataLoader(data, batch_size=size))
+        case _ if hasattr(data, "batches"):
+            yield from (labelled(batch, like) for batch in data.batches(size))
         case Iterable():
             yield from (labelled(batch, like) for batch in data)
         case _:

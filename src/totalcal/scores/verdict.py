@@ -65,7 +65,7 @@ class Observations(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OutOfDomain:
+class OutOfDistribution:
     """One member of the panel: how many inputs, and how each uncertainty ranks them; OOD is positive."""
 
     examples: int
@@ -89,7 +89,7 @@ class Verdict:
     excess_aurc: float
     augrc: float
     majority_error: float
-    panel: dict[str, OutOfDomain]
+    panel: dict[str, OutOfDistribution]
     uncertainty: str
     examples: int
     classes: int
@@ -147,7 +147,7 @@ class Verdict:
             "majority_error": self.majority_error,
             "direction": self.direction,
             "uncertainty": self.uncertainty,
-            "positive": "out-of-domain",
+            "positive": "out-of-distribution",
             **{
                 key: getattr(self, key)
                 for key in ("examples", "classes", "draws", "seed", "bins", "batch_size")
@@ -195,7 +195,11 @@ def _title(verdict: Verdict) -> str:
 
 
 def _notes(verdict: Verdict) -> list[str]:
-    notes = [f"AUROC by {verdict.uncertainty}; out-of-domain is the positive class."] if verdict.panel else []
+    notes = (
+        [f"AUROC by {verdict.uncertainty}; out-of-distribution (OOD) is the positive class."]
+        if verdict.panel
+        else []
+    )
     if not verdict.learned:
         idle = f"always answering the most frequent class errs {verdict.majority_error:.2%}"
         notes.append(f"It has learned nothing ({idle}), so its calibration says nothing.")

@@ -1,30 +1,36 @@
 """The service: the Open Inference Protocol v2, `/predict` for people, a page, metrics (docs/service.md)."""
 
 import asyncio
+import base64
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from totalcal import __version__
 from totalcal.errors import InputError, MissingExtraError, TotalcalError
 from totalcal.files.saved import SavedModel
 from totalcal.monitoring import Monitor
 from totalcal.predicting.answers import Answers, answers, check_draws, class_names, score_names
+from totalcal.rejection.predictions import PredictionSets, in_words
+from totalcal.serving import schema
 from totalcal.serving.batching import Batcher, BusyError, ClosedError
 from totalcal.serving.bodies import rows_for_people, rows_of_tensor
-from totalcal.serving.guard import LOOPBACK, Guard, Limits, RefusalError, Scope
+from totalcal.serving.guard import Guard, Limits, RefusalError, Scope
 from totalcal.types import Draws
 from totalcal.whole_files import write_whole
 
 THREE_TERMS = ("reducible", "irreducible", "data")
+_MOST_SHOWN = 16
 _PROTOCOL = "/v2/models/{name}"
 
 
@@ -54,6 +60,8 @@ class Service:
 
     def __post_init__(self) -> None:
         check_draws(self.saved, self.draws)
+        _check_sets(self.saved, self.draws)
+        _check_steps(self.saved)
         self.monitor = self._monitor()
         self.lock = threading.Lock()
         self.metrics = Metrics(self)
@@ -75,10 +83,31 @@ class Service:
         if self.monitor is None:
             return
         known = [name for name in self.monitor.detectors if name in found.scores]
-        watched = {name: np.maximum(found.scores[name], 0) for name in known}  # rounding can go below 0
-        accepted = None if self.saved.gate is None else [each == "accept" for each in found.decisions]
+        watched = np.array([np.maximum(found.scores[name], 0) for name in known])  # rounding can go below 0
+        is_answered = np.isfinite(watched).all(0)  # what has no answer was refused
+        if not is_answered.any():
+            return
+        accepted = np.array([each == "accept" for each in found.decisions])[is_answered]
         with self.lock:
-            self.monitor.update(watched, accepted)
+            self.monitor.update(
+                dict(zip(known, watched[:, is_answered], strict=True)),
+                None if self.saved.gate is None else accepted,
+            )
+
+    def nearest(self, rows: Sequence[npt.NDArray[Any]]) -> list[list[dict[str, str]]]:
+        """The training pictures that each row looks most like to the model, as PNG in data URLs."""
+        assert self.saved.thumbnails is not None
+        if len(rows) > _MOST_SHOWN:
+            raise RefusalError(413, f"{_MOST_SHOWN} rows at a time have their nearest pictures shown.")
+        names, kept = class_names(self.saved), self.saved.thumbnails
+        places = kept.nearest(self.saved.model, self.saved.inputs(np.stack(rows)))
+        return [
+            [
+                {"class": str(names[int(kept.labels[place])]), "picture": _data_url(kept.pictures[place])}
+                for place in row
+            ]
+            for row in places.tolist()
+        ]
 
     def close(self) -> None:
         """Answer what was accepted, then write down what was seen."""
@@ -98,6 +127,7 @@ class Service:
             "alarms": dict(status.alarms),
             "log10_capital": {name: float(np.log10(max(c, 1e-300))) for name, c in status.capital.items()},
             "rank_shares": {name: shares.tolist() for name, shares in status.rank_shares.items()},
+            "means": {name: list(pair) for name, pair in status.means.items() if np.isfinite(pair).all()},
             "in_words": str(status),
         }
 
@@ -111,9 +141,11 @@ class Service:
             "classes": [str(name) for name in class_names(self.saved)],
             "shape": shape,
             "columns": None if given is None or given.columns is None else list(given.columns),
-            "takes_pictures": shape is not None and len(shape) == 3 and shape[0] in (1, 3),
+            "takes_pictures": schema.takes_pictures(shape),
             "resizes": given is not None and given.pictures is not None,
+            "thumbnails": self.saved.thumbnails is not None,
             "gate": None if gate is None else gate.promise,
+            "coverage": None if self.saved.sets is None else self.saved.sets.coverage,
             "monitor": self.watched(),
         }
 
@@ -173,8 +205,14 @@ class Metrics:
         for score, value in seen["log10_capital"].items():
             capital.add_metric([score], value)
             alarm.add_metric([score], float(score in seen["alarms"]))
-        yield capital
-        yield alarm
+        mean = GaugeMetricFamily("totalcal_monitor_mean", "Of a score, over the stream", labels=["score"])
+        before = GaugeMetricFamily(
+            "totalcal_monitor_held_out_mean", "Of a score, over the held-out rows", labels=["score"]
+        )
+        for score, (held_out, stream) in seen["means"].items():
+            before.add_metric([score], held_out)
+            mean.add_metric([score], stream)
+        yield from (capital, alarm, mean, before)
 
     def describe(self) -> list[Any]:
         return []
@@ -197,9 +235,13 @@ def application(service: Service) -> Any:
 
     app = FastAPI(
         title="totalcal", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
-        responses={code: {"description": text, "content": _ERROR} for code, text in _REFUSALS.items()},
+        responses=schema.refusals(),
     )  # fmt: skip
     page = files("totalcal.serving").joinpath("page.html").read_text(encoding="utf-8")
+    about_inputs = service.saved.preprocessing
+    shape = None if about_inputs is None else about_inputs.shape
+    columns = None if about_inputs is None else about_inputs.columns
+    limits = service.limits
 
     @app.exception_handler(RefusalError)
     async def refused(_: Request, refusal: RefusalError) -> Response:
@@ -209,60 +251,80 @@ def application(service: Service) -> Any:
     async def unknown(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
 
-    @app.get("/", response_class=HTMLResponse)
+    def get(path: str, answer: schema.Schema, kind: str = "application/json") -> Callable[[Any], Any]:
+        return app.get(path, response_class=Response, responses=schema.answer(answer, kind))
+
+    def post(path: str, kinds: Mapping[str, schema.Schema], answer: schema.Schema) -> Callable[[Any], Any]:
+        responses, extra = schema.answer(answer), schema.body(kinds)
+        return app.post(path, response_class=Response, responses=responses, openapi_extra=extra)
+
+    @get("/", {"type": "string"}, "text/html")
     async def people() -> Response:
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
-    @app.get("/about")
-    async def about() -> dict[str, Any]:
-        return service.about()
+    @get("/about", schema.ABOUT)
+    async def about() -> Response:
+        return JSONResponse(service.about())
 
-    @app.get("/v2/health/live")
-    async def live() -> dict[str, bool]:
-        return {"live": True}
+    @get("/v2/health/live", schema.LIVE)
+    async def live() -> Response:
+        return JSONResponse({"live": True})
 
-    @app.get("/v2/health/ready")
-    async def ready() -> dict[str, bool]:
-        return {"ready": True}
+    @get("/v2/health/ready", schema.READY)
+    async def ready() -> Response:
+        return JSONResponse({"ready": True})
 
-    @app.get("/v2")
-    async def server() -> dict[str, Any]:
-        return {"name": "totalcal", "version": __version__, "extensions": []}
+    @get("/v2", schema.SERVER)
+    async def server() -> Response:
+        return JSONResponse({"name": "totalcal", "version": __version__, "extensions": []})
 
-    @app.get(_PROTOCOL)
-    async def model(name: str) -> dict[str, Any]:
+    @get(_PROTOCOL, schema.metadata())
+    async def model(name: str) -> Response:
         _check_name(service, name)
-        return _metadata(service)
+        return JSONResponse(_metadata(service))
 
-    @app.get(f"{_PROTOCOL}/ready")
-    async def model_ready(name: str) -> dict[str, Any]:
+    @get(f"{_PROTOCOL}/ready", schema.MODEL_READY)
+    async def model_ready(name: str) -> Response:
         _check_name(service, name)
-        return {"name": name, "ready": True}
+        return JSONResponse({"name": name, "ready": True})
 
-    @app.post(f"{_PROTOCOL}/infer", openapi_extra=_body("application/json", _INFER))
-    async def infer(name: str, request: Request) -> dict[str, Any]:
+    @post(f"{_PROTOCOL}/infer", schema.infer_body(shape, limits.rows), schema.tensors())
+    async def infer(name: str, request: Request) -> Response:
         _check_name(service, name)
-        rows, identity = rows_of_tensor(
-            await request.body(), service.saved.preprocessing, service.limits.rows
-        )
+        rows, identity = rows_of_tensor(await request.body(), about_inputs, limits.rows)
         outputs = _tensors(await _answered(service, rows))
         said = {"model_name": service.name, "model_version": __version__, "outputs": outputs}
-        return said if identity is None else {"id": identity, **said}
+        return JSONResponse(said if identity is None else {"id": identity, **said})
 
-    @app.post("/predict", openapi_extra=_body("application/json", _PREDICT))
-    async def predict(request: Request) -> dict[str, Any]:
-        kind = request.headers.get("content-type", "")
-        content, given, most = await request.body(), service.saved.preprocessing, service.limits.rows
+    async def rows_of(request: Request) -> list[npt.NDArray[Any]]:
+        kind, content = request.headers.get("content-type", ""), await request.body()
         if kind.startswith("application/json"):
-            rows = rows_for_people(content, kind, given, most)
-        else:  # decoding a picture takes its time
-            rows = await asyncio.to_thread(rows_for_people, content, kind, given, most)
-        return {"model": service.name, "predictions": _in_words(await _answered(service, rows))}
+            return rows_for_people(content, kind, about_inputs, limits.rows)
+        return await asyncio.to_thread(  # decoding a picture takes its time
+            rows_for_people, content, kind, about_inputs, limits.rows
+        )
 
-    @app.get("/metrics")
+    taken = schema.bodies_for_people(shape, columns, limits.rows)
+    names = [str(name) for name in class_names(service.saved)]
+
+    @post("/predict", taken, schema.predictions(names))
+    async def predict(request: Request) -> Response:
+        found = await _answered(service, await rows_of(request))
+        said = _in_words(found, service.saved.sets)
+        return JSONResponse({"model": service.name, "predictions": said})
+
+    if service.saved.thumbnails is not None:
+
+        @post("/nearest", taken, schema.nearest())
+        async def nearest(request: Request) -> Response:
+            found = await asyncio.to_thread(service.nearest, await rows_of(request))
+            return JSONResponse({"model": service.name, "nearest": found})
+
+    @get("/metrics", {"type": "string"}, "text/plain")
     async def metrics() -> Response:
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
+    app.openapi_schema = schema.completed(app.openapi(), service.name, service.token is not None)
     known = {route.path for route in app.routes if hasattr(route, "path")}
 
     def path_of(scope: Scope) -> str:
@@ -276,40 +338,10 @@ def application(service: Service) -> Any:
     )
 
 
-def run(service: Service, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGTERM or SIGINT; then answer what was accepted, and end.
-
-    Raises:
-        InputError: If other machines could ask, and there is no token.
-    """
-    check_binding(host, service.token)
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("uvicorn", "serve", "a service") from error
-    patience = int(2 * service.limits.seconds) + 1
-    uvicorn.run(
-        application(service), host=host, port=port, log_level="warning", access_log=False,
-        server_header=False,
-        timeout_keep_alive=5, timeout_graceful_shutdown=patience, limit_concurrency=1024,
-    )  # fmt: skip
-
-
-def check_binding(host: str, token: str | None) -> None:
-    """Other machines may ask only with a token."""
-    if token is None and host not in LOOPBACK:
-        raise InputError(
-            f"bound to {host}, other machines could ask, and there is no token. Set TOTALCAL_TOKEN, or give "
-            "--token-file; or stay on 127.0.0.1."
-        )
-    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
-        raise InputError("a token has 16 or more plain characters: make one with `openssl rand -hex 32`.")
-
-
 async def _answered(service: Service, rows: Sequence[npt.NDArray[Any]]) -> Answers:
     try:
         answer = asyncio.wrap_future(service.batcher.submit(rows))
-        return await asyncio.wait_for(answer, service.limits.seconds)
+        found = await asyncio.wait_for(answer, service.limits.seconds)
     except (BusyError, ClosedError) as error:
         raise RefusalError(503, str(error), **{"Retry-After": "1"}) from error
     except TimeoutError as error:
@@ -318,12 +350,24 @@ async def _answered(service: Service, rows: Sequence[npt.NDArray[Any]]) -> Answe
         ) from error
     except (TotalcalError, RuntimeError, ValueError) as error:  # a net says in its own words what it cannot
         raise RefusalError(422, f"the model cannot take these rows: {str(error)[:300]}") from error
+    if not all(np.isfinite(values).all() for values in _always_there(found)):
+        raise RefusalError(422, "the model has no answer to these rows: their numbers are too large for it.")
+    return found
 
 
-def _in_words(found: Answers) -> list[dict[str, Any]]:
+def _always_there(found: Answers) -> Iterator[npt.NDArray[Any]]:
+    """What is a number in every answer; α₀ and what rests on it may be infinite."""
+    yield found.probabilities
+    yield from (found.scores[name] for name in ("entropy", *THREE_TERMS))
+    if found.familiarity is not None:
+        yield found.familiarity
+
+
+def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any]]:
     """Each row for people: the class, how sure, and why."""
     names = [str(name) for name in found.classes]
-    return [
+    within = None if sets is None else sets.of(found.probabilities)
+    said: list[dict[str, Any]] = [
         {
             "class": str(best),
             "probabilities": dict(zip(names, found.probabilities[row].tolist(), strict=True)),
@@ -335,6 +379,19 @@ def _in_words(found: Answers) -> list[dict[str, Any]]:
         }
         for row, best in enumerate(found.best)
     ]
+    if within is not None:
+        for each, flags in zip(said, within, strict=True):
+            each["set"] = [name for name, is_in in zip(names, flags, strict=True) if is_in]
+    return said
+
+
+def _data_url(picture: Tensor) -> str:
+    from PIL import Image
+
+    channels_last = picture.permute(1, 2, 0).numpy()
+    content = BytesIO()
+    Image.fromarray(channels_last.squeeze(-1) if len(picture) == 1 else channels_last).save(content, "PNG")
+    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
 
 
 def _tensors(found: Answers) -> list[dict[str, Any]]:
@@ -372,44 +429,33 @@ def _metadata(service: Service) -> dict[str, Any]:
     }
 
 
+def _check_sets(saved: SavedModel, draws: Draws | None) -> None:
+    """The coverage of sets holds for predictions that are made as the held-out ones were."""
+    if saved.sets is None:
+        return
+    wanted, gated = saved.sets.sampling, saved.gate and saved.gate.sampling
+    made = wanted.draws if draws is None else draws
+    if made != wanted.draws or (gated is not None and gated != wanted):
+        raise InputError(
+            f"the file's sets of classes were fitted on {in_words(wanted)}, which is not how predictions are "
+            "made here. Fit the gate and the sets on the same predictions, and leave --draws out."
+        )
+
+
+def _check_steps(saved: SavedModel) -> None:
+    if saved.steps is not None:
+        raise InputError(
+            "the file's model stands behind the steps of a pipeline, and a service takes numbers, not raw "
+            "columns. Serve the classifier alone, saved by pipeline[-1].save(path), or take totalcal predict."
+        )
+
+
 def _check_name(service: Service, name: str) -> None:
     if name != service.name:
         raise RefusalError(404, f"there is no model of this name: it is {service.name!r}.")
-
-
-def _body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
     "img-src data: blob:"
 )
-_ERROR = {"application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}}}}
-_REFUSALS: dict[int | str, str] = {
-    400: "The request is broken", 401: "A token is needed", 404: "No such model", 405: "No such method",
-    408: "It came too slowly", 413: "It is too large", 415: "An unknown kind of body",
-    421: "Only for this machine", 422: "These rows cannot be used", 503: "Too busy, or stopping",
-}  # fmt: skip
-_ROW = {"oneOf": [{"type": "array"}, {"type": "object"}]}
-_PREDICT = {"type": "object", "properties": {"row": _ROW, "rows": {"type": "array", "items": _ROW}}}
-_INFER = {
-    "type": "object",
-    "required": ["inputs"],
-    "properties": {
-        "id": {"type": "string"},
-        "inputs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "shape", "datatype", "data"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-                    "datatype": {"type": "string"},
-                    "data": {"type": "array"},
-                },
-            },
-        },
-    },
-}

@@ -9,18 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import InputError, TotalcalError
-from totalcal.files.preprocessing import Preprocessing
 from totalcal.predicting.inputs import rows_of
+from totalcal.preprocessing import Preprocessing
 from totalcal.reading import parse_json
 from totalcal.serving.guard import RefusalError
+from totalcal.serving.schema import DATATYPES, LARGEST, PICTURES
 
 Row = npt.NDArray[Any]
 
-_PICTURES = {"image/bmp", "image/gif", "image/jpeg", "image/png", "image/tiff", "image/webp"}
-_KINDS = ("application/json", "text/csv", *sorted(_PICTURES))
-_NUMBERS = {
-    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
-}  # fmt: skip
+_KINDS = ("application/json", "text/csv", *PICTURES)
 
 
 def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | None, most: int) -> list[Row]:
@@ -34,7 +31,7 @@ def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | No
         return _from_json(_parsed(content), preprocessing, most)
     if kind == "text/csv":
         return _from_file(content, "rows.csv", preprocessing, most)
-    if kind in _PICTURES:
+    if kind in PICTURES:
         return _from_file(content, f"picture.{kind.partition('/')[2]}", preprocessing, most)
     raise RefusalError(415, f"Content-Type is one of {', '.join(_KINDS)}, not {kind[:80]!r}.")
 
@@ -54,10 +51,10 @@ def rows_of_tensor(content: bytes, preprocessing: Preprocessing | None, most: in
 
 def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> list[Row]:
     shape, datatype = tensor.get("shape"), tensor.get("datatype")
-    if not isinstance(datatype, str) or datatype not in _NUMBERS:
-        raise RefusalError(
-            422, f"`datatype` is one of {', '.join(sorted(_NUMBERS))}, not {str(datatype)[:40]!r}."
-        )
+    if not isinstance(tensor.get("name"), str):
+        raise RefusalError(422, 'a tensor has a `name`, such as "inputs".')
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
+        raise RefusalError(422, f"`datatype` is one of {', '.join(DATATYPES)}, not {str(datatype)[:40]!r}.")
     if not isinstance(shape, list) or not shape or not all(_is_length(axis) for axis in shape):
         raise RefusalError(422, "`shape` is a list of lengths, the first of them the number of rows.")
     _check_count(shape[0], most)
@@ -72,9 +69,9 @@ def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None,
 
 
 def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> list[Row]:
-    if isinstance(content, dict) and "row" in content:
+    if isinstance(content, dict) and content.keys() == {"row"}:
         given = [content["row"]]
-    elif isinstance(content, dict) and isinstance(content.get("rows"), list):
+    elif isinstance(content, dict) and content.keys() == {"rows"} and isinstance(content["rows"], list):
         given = content["rows"]
     else:
         raise RefusalError(422, 'JSON is {"row": [1.5, …]}, {"row": {"column": 1.5, …}} or {"rows": [ … ]}.')
@@ -124,15 +121,16 @@ def _checked(values: Row, preprocessing: Preprocessing | None) -> list[Row]:
         raise RefusalError(
             422, f"the model takes rows of shape {list(preprocessing.shape)}, not {list(values.shape[1:])}."
         )
-    if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
-        raise RefusalError(422, "the rows hold NaN or infinity.")
+    if np.issubdtype(values.dtype, np.floating) and not (np.abs(values) <= LARGEST).all():
+        raise RefusalError(422, "the rows hold NaN, infinity, or numbers beyond those of float32.")
     return list(values)
 
 
 def _numbers(given: Any) -> npt.NDArray[np.float64]:
     try:
         values = np.array(given)
-        if values.dtype.kind not in "biuf":
+        is_numeric = values.dtype.kind in "biuf"
+        if not is_numeric and not all(isinstance(each, int | float) for each in values.flat):  # 10**20 is one
             raise ValueError
         return values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -26,7 +26,7 @@ class Limits:
     Attributes:
         body: Bytes of a request.
         rows: Rows of a request.
-        seconds: Until the whole request has come, and again until it is answered.
+        seconds: Until the whole request has come, again until it is answered, and again until that is read.
     """
 
     body: int = 16 * 2**20
@@ -46,9 +46,9 @@ class Guard:
     """Refuses what is not allowed before the application sees it, and writes one line of log per request.
 
     A body is read here, whole, within its limits of size and time; what runs behind has all of it. Without a
-    token only this machine may ask, by one of its own names: a page elsewhere whose host name was made to
-    point here (DNS rebinding) may not. The log holds no inputs: paths are those of the application, not the
-    client's text.
+    token only this machine may ask, by one of its own names, and not from a page elsewhere: neither one that
+    posts here (`Origin`) nor one whose host name was made to point here (DNS rebinding). The log holds no
+    inputs: paths are those of the application, not the client's text.
     """
 
     def __init__(
@@ -94,6 +94,9 @@ class Guard:
             host = headers.get(b"host", b"").decode("latin-1")
             if _name(host) not in LOOPBACK:
                 raise RefusalError(421, "without a token this service answers to localhost alone.")
+            origin = headers.get(b"origin", b"").decode("latin-1")
+            if origin and origin.partition("://")[2].lower() != host.lower():
+                raise RefusalError(403, "without a token no page but this service's own may ask.")
         elif scope["path"] not in OPEN:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
@@ -111,8 +114,7 @@ class Guard:
             async with asyncio.timeout(self.limits.seconds):
                 return await self._received(receive)
         except TimeoutError as error:
-            reason = f"the request did not arrive within {self.limits.seconds:g} seconds."
-            raise RefusalError(408, reason, Connection="close") from error
+            raise too_slow(self.limits.seconds) from error
         finally:
             self.on_body(-1)
 
@@ -132,6 +134,10 @@ class Guard:
 
     def _too_large(self) -> RefusalError:
         return RefusalError(413, f"a request has at most {self.limits.body} bytes.", Connection="close")
+
+
+def too_slow(seconds: float) -> RefusalError:
+    return RefusalError(408, f"the request did not arrive within {seconds:g} seconds.", Connection="close")
 
 
 async def respond(send: Send, refusal: RefusalError) -> None:
@@ -169,4 +175,4 @@ def _name(host: str) -> str:
 
 
 def _log(**entry: Any) -> None:
-    print(json.dumps({"time": round(time.time(), 3), **entry}), file=sys.stderr, flush=True)
+    sys.stderr.write(json.dumps({"time": round(time.time(), 3), **entry}) + "\n")  # one write: whole lines

@@ -1,23 +1,128 @@
 """Every model and baseline against a truth that is known (sections 2 to 4): what the paper must estimate.
 
-On generated data f_true, the Bayes risk and the density are exact. Over several sizes N of the training set
-the study also tests what sections 3 and 4 claim: that the reducible term shrinks with N, that the irreducible
-one does not, and that the variance grows with the distance from the training data.
+On Gaussian tasks f_true, the Bayes risk and the density are exact. Everybody has the same net, optimiser and
+number of steps. Over several sizes N of the training set the study also tests what sections 3 and 4 claim:
+that the reducible term shrinks with N, that the irreducible one does not, and that the variance grows with
+the distance from the training data.
 """
 
 import math
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from totalcal.data.synthetic import Floats
+from totalcal.backbones import mlp
+from totalcal.baselines import BASELINES
+from totalcal.data.synthetic import DEFAULT, Floats, GaussianTask
+from totalcal.models import MODELS
+from totalcal.process import TuringProcess
 from totalcal.records import Summary, summarise
+from totalcal.remembering import remember
 from totalcal.scores.ranking import auroc
-from totalcal.studies.truth_tasks import TASKS, points, trained, training_set
-from totalcal.types import Predictive
+from totalcal.training.history import with_context
+from totalcal.training.sources import TensorSource
+from totalcal.training.step import train
+from totalcal.types import Batch, Predictive, Predictor
+
+TASKS: dict[str, GaussianTask] = {
+    "line": GaussianTask.isotropic([[-1.0], [1.0]], priors=[0.6, 0.4]),
+    "plane": DEFAULT,
+    "ten": GaussianTask.random(num_classes=4, dimensions=10, seed=0),
+}
+"""Two classes in 1 dimension, three in 2, four in 10; they overlap, and their priors differ."""
+
+RARE = 1e-3
+"""A point is out of the domain where p(x) < ε, section 2; only this share of the domain's own points is."""
+
+_TEST_SEED, _BOX_SEED = 1_000_001, 1_000_002  # no training seed comes near
+
+HIDDEN = (32, 32)
+BATCH_SIZE, LEARNING_RATE = 64, 3e-3
+CONTEXT = 50
+HELD_OUT = 5  # one of so many examples is held out for the baselines that need it; nobody trains on it
+PREDICTORS = (*MODELS, *BASELINES)
+
+
+class Points(NamedTuple):
+    """Points of a task with the truth: of its own distribution, and where it has hardly any density."""
+
+    in_distribution: Tensor  # [n, dimensions]
+    ood: Tensor  # [m, dimensions]
+    true_probabilities: Floats  # [n, classes], at the points of the task
+    bayes_risk: Floats  # [n]
+
+
+def points(task: GaussianTask, count: int) -> Points:
+    """Test points of the task, and as many from a box three times as wide, kept where p(x) < ε."""
+    inputs = task.sample(count, _TEST_SEED).inputs
+    threshold = np.quantile(task.log_density(inputs), RARE)
+    return Points(
+        torch.as_tensor(inputs),
+        torch.as_tensor(_rare_points(task, inputs, float(threshold), count)),
+        task.true_probabilities(inputs),
+        task.bayes_risk(inputs),
+    )
+
+
+def training_set(task: GaussianTask, examples: int, seed: int) -> Batch:
+    data = task.sample(examples, seed)
+    return Batch(torch.as_tensor(data.inputs), torch.as_tensor(data.labels))
+
+
+def _rare_points(task: GaussianTask, inputs: np.ndarray, threshold: float, count: int) -> np.ndarray:
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    random = np.random.default_rng(_BOX_SEED)
+    kept: list[np.ndarray] = []
+    while sum(map(len, kept)) < count:
+        box = random.uniform(2 * low - high, 2 * high - low, size=(count, task.dimensions))
+        kept.append(box[task.log_density(box) < threshold])
+    return np.concatenate(kept)[:count].astype(np.float32)
+
+
+def trained(data: Batch, num_classes: int, steps: int, seed: int) -> dict[str, Predictor]:
+    """Every model and baseline, by name. The plain net is trained once for all who want the same one."""
+    cut = len(data.labels) - len(data.labels) // HELD_OUT
+    rows, held_out = Batch(data.inputs[:cut], data.labels[:cut]), Batch(data.inputs[cut:], data.labels[cut:])
+    fit = cache(partial(fitted, rows, num_classes, steps))
+
+    def train_net(member: int = 0, dropout: float = 0.0) -> nn.Module:
+        return fit("softmax", seed + 1000 * member, dropout).backbone
+
+    models = {
+        name: with_context(remembering(fit(name, seed, 0.0), rows, held_out), TensorSource(*rows), CONTEXT)
+        for name in MODELS
+    }
+    return models | {name: build(train_net, held_out) for name, build in BASELINES.items()}
+
+
+def remembering(model: TuringProcess, rows: Batch, held_out: Batch) -> TuringProcess:
+    """The model with a memory of its domain: the rows it was trained on, and the held-out ones to rank by."""
+    remember(model, rows, held_out, progress=False)
+    return model
+
+
+def fitted(
+    rows: Batch, num_classes: int, steps: int, name: str, seed: int, dropout: float = 0.0
+) -> TuringProcess:
+    """One model after about so many gradient steps; everything random comes from the seed."""
+    steps_per_epoch = -(-len(rows.labels) // BATCH_SIZE)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # initial weights and dropout know torch's own generator only
+        model = MODELS[name](mlp(rows.inputs.shape[1], num_classes, HIDDEN, dropout), num_classes)
+        train(
+            model,
+            *rows,
+            epochs=max(1, round(steps / steps_per_epoch)),
+            learning_rate=LEARNING_RATE,
+            batch_size=BATCH_SIZE,
+            generator=torch.Generator().manual_seed(seed),
+        )
+    return model
+
 
 DISTANCE_SLICES = 10
 HALVED = 0.5
@@ -36,7 +141,7 @@ class Plan(NamedTuple):
     draws: int = 20
 
     @property
-    def cells(self) -> list[tuple[str, int, int]]:
+    def training_sets(self) -> list[tuple[str, int, int]]:
         """(task, examples, seed) of every training set, none twice."""
         sizes = [(task, self.examples) for task in self.tasks]
         sizes += [(self.sweep_task, examples) for examples in self.sweep]
@@ -80,36 +185,36 @@ def run(plan: Plan, jobs: int = 1) -> list[Measurement]:
     """All measurements of a plan; the training sets are spread over `jobs` processes."""
     from joblib import Parallel, delayed
 
-    found = Parallel(n_jobs=jobs)(delayed(measure_cell)(plan, *cell) for cell in plan.cells)
+    found = Parallel(n_jobs=jobs)(delayed(measure)(plan, *chosen) for chosen in plan.training_sets)
     return [measurement for cell in found for measurement in cell]
 
 
-def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[Measurement]:
+def measure(plan: Plan, task_name: str, examples: int, seed: int) -> list[Measurement]:
     """Every model and baseline on one training set."""
     task = TASKS[task_name]
     where = points(task, plan.points)
     data = training_set(task, examples, seed)
-    distance = distance_to(data.inputs, torch.cat([where.inside, where.outside]))
+    distance = distance_to(data.inputs, torch.cat([where.in_distribution, where.ood]))
     measurements = []
     for name, predictor in trained(data, task.num_classes, plan.steps, seed).items():
         generator = torch.Generator().manual_seed(seed)
-        inside, outside = (
+        in_distribution, ood = (
             predictor.predict(inputs, draws=plan.draws, generator=generator) for inputs in where[:2]
         )
-        terms = inside.decompose().summed()
-        variance = _model_variance(inside, outside)
+        terms = in_distribution.decompose().summed()
+        variance = _model_variance(in_distribution, ood)
         measurements.append(
             Measurement(
                 task=task_name,
                 model=name,
                 examples=examples,
                 seed=seed,
-                kl=kl_to_truth(where.true_probabilities, inside.probabilities.numpy()),
+                kl=kl_to_truth(where.true_probabilities, in_distribution.probabilities.numpy()),
                 risk_correlation=rank_correlation(terms.data.numpy(), where.bayes_risk),
                 risk_ceiling=risk_ceiling(where.true_probabilities),
-                auroc=auroc(inside.entropy, outside.entropy),
-                auroc_mutual_information=auroc(inside.mutual_information, outside.mutual_information),
-                auroc_familiarity=_by_familiarity(inside, outside),
+                auroc=auroc(in_distribution.entropy, ood.entropy),
+                auroc_mutual_information=auroc(in_distribution.mutual_information, ood.mutual_information),
+                auroc_familiarity=_by_familiarity(in_distribution, ood),
                 reducible=float(terms.reducible.mean()),
                 irreducible=float(terms.irreducible.mean()),
                 data=float(terms.data.mean()),
@@ -120,15 +225,15 @@ def measure_cell(plan: Plan, task_name: str, examples: int, seed: int) -> list[M
     return measurements
 
 
-def _by_familiarity(inside: Predictive, outside: Predictive) -> float:
-    if inside.domain is None or outside.domain is None:
+def _by_familiarity(in_distribution: Predictive, ood: Predictive) -> float:
+    if in_distribution.domain is None or ood.domain is None:
         return math.nan
-    return auroc(inside.unfamiliarity, outside.unfamiliarity)
+    return auroc(in_distribution.unfamiliarity, ood.unfamiliarity)
 
 
-def _model_variance(inside: Predictive, outside: Predictive) -> Floats:
+def _model_variance(in_distribution: Predictive, ood: Predictive) -> Floats:
     """Reducible and irreducible at all points: what is left of the variance without the data's own."""
-    terms = [predictive.decompose().summed() for predictive in (inside, outside)]
+    terms = [predictive.decompose().summed() for predictive in (in_distribution, ood)]
     return np.concatenate([(term.reducible + term.irreducible).numpy() for term in terms])
 
 

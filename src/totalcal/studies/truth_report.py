@@ -14,8 +14,7 @@ from rich.table import Table
 from totalcal.baselines import BASELINES
 from totalcal.errors import MissingExtraError
 from totalcal.records import Summary, bold, show, summarise
-from totalcal.studies.truth import Measurement, Plan, claims
-from totalcal.studies.truth_tasks import PREDICTORS
+from totalcal.studies.truth import PREDICTORS, Measurement, Plan, claims
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

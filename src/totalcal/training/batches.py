@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     NOISE = 2
     VALIDATION = 3
     LOADER = 4
+    AUGMENTATION = 5
 
 
 def derived_seed(seed: int, purpose: Purpose, *coordinates: int) -> int:
@@ -77,7 +78,7 @@ def reseed(device: torch.device, seed: int) -> None:
 def context_size(
     rows: int, generator: torch.Generator | None = None, contexts: Contexts = PAPER_CONTEXTS
 ) -> int:
-    """How many of a batch's first rows are the context: uniform in [3, min(50, rows)) unless told.
+    """How many of a batch's first rows are the context: uniform in [3, min(50, rows)) unless given.
 
     A batch too small for that gives no context.
 

@@ -20,9 +20,10 @@ import torch
 from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import Purpose, generator_for, reseed
 from totalcal.training.history import EarlyStopping, History, Tally
-from totalcal.training.options import Settings
+from totalcal.training.options import Settings, as_recorded
 from totalcal.training.sources import Source, all_rows, first_rows
 from totalcal.whole_files import whole_file
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 has no `live`: its model is what training goes on from."""
 _MAGIC = "totalcal checkpoint"
 
 
@@ -38,6 +40,7 @@ _MAGIC = "totalcal checkpoint"
 class Checkpoint:
     """A run between two steps; `epoch` and `step` are the next to be done. The memory is part of `model`.
 
+    `model` is what a user gets. Where that is an average over steps, `live` is what training goes on from.
     No generator is here: every draw of a run follows from its seed and from where it stands.
     """
 
@@ -51,6 +54,7 @@ class Checkpoint:
     history: dict[str, Any]
     tally: dict[str, Any]
     best: dict[str, Any]
+    live: dict[str, Any] = field(default_factory=dict)
 
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
@@ -154,10 +158,10 @@ _SINCE_0_2 = {"data_digest"}
 class RunState:
     """`epoch` is the one to be done next, `step` how many steps of it are done.
 
-    The model holds its memory; the parts are anything with `state_dict` and `load_state_dict`.
+    The model holds its memory; the other parts are anything with `state_dict` and `load_state_dict`.
     """
 
-    model: nn.Module
+    weights: AveragedWeights
     optimizer: Any
     schedule: Any
     precision: Any
@@ -172,17 +176,18 @@ class RunState:
             configuration=configuration,
             epoch=self.epoch,
             step=self.step,
-            model=self.model.state_dict(),
+            model=self.weights.model_state(),
             optimizer=self.optimizer.state_dict(),
             schedule=self.schedule.state_dict(),
             precision=self.precision.state_dict(),
             history=self.history.as_plain(),
             tally=self.tally.as_plain(),
             best=self.stopping.best,
+            live=self.weights.live_state(),
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        self.model.load_state_dict(checkpoint.model)
+        self.weights.load(checkpoint.model, checkpoint.live)
         self.optimizer.load_state_dict(checkpoint.optimizer)
         self.schedule.load_state_dict(checkpoint.schedule)
         self.precision.load_state_dict(checkpoint.precision)
@@ -236,7 +241,7 @@ def configuration(settings: Settings, model: nn.Module, data: Source, ranks: int
     """Settings, model, data and what else changes the numbers, as plain entries of a checkpoint."""
     order = generator_for(settings.seed, Purpose.ORDER, 0)
     reseed(torch.device("cpu"), order.initial_seed())
-    return asdict(settings) | {
+    return as_recorded(asdict(settings)) | {
         "model": described(model),
         "examples": len(data),
         "data": first_rows(data, settings.batch_size, order),

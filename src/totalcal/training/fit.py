@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from totalcal.checks import checked_inputs
 from totalcal.errors import InputError
-from totalcal.inputs import Inputs, call, in_precision_of, moved
+from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, moved
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
 from totalcal.process import TuringProcess
+from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import (
     Purpose,
     borrowed_generators,
@@ -28,9 +28,13 @@ from totalcal.training.checkpoint import Keeper, NoKeeper, RunState, configurati
 from totalcal.training.history import EarlyStopping, EpochReport, History, Tally, context_for, validation_nll
 from totalcal.training.options import (
     ADAM,
+    HALF,
+    NO_AUGMENTATION,
     ONE_DEVICE,
     PAPER_CONTEXTS,
+    Augmentation,
     Contexts,
+    Distillation,
     Hardware,
     Optimisation,
     Settings,
@@ -47,12 +51,14 @@ from totalcal.training.sources import (
 from totalcal.training.step import (
     Descent,
     Pass,
+    Schedule,
     build_optimizer,
-    build_schedule,
     check_weights,
     flushed_denormals,
     may_fuse,
 )
+from totalcal.training.targets import Lessons
+from totalcal.types import Predictor
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -67,6 +73,9 @@ def fit(
     seed: int = 0,
     optimisation: Optimisation = ADAM,
     contexts: Contexts = PAPER_CONTEXTS,
+    augmentation: Augmentation = NO_AUGMENTATION,
+    teacher: Predictor | None = None,
+    distillation: Distillation = HALF,
     validation: Data | None = None,
     patience: int | None = None,
     freeze_backbone: bool = False,
@@ -89,8 +98,13 @@ def fit(
         epochs: How often the data is seen, at most.
         batch_size: Rows per gradient step, on all devices together. A DataLoader keeps its own.
         seed: Everything random in the run is a function of it.
-        optimisation: Optimiser, learning rate, schedule, weight decay, gradient clipping.
+        optimisation: Optimiser, learning rate, schedule, weight decay, gradient clipping, averaged weights,
+            label smoothing.
         contexts: How many rows of a batch are its context, and when the memory takes them in.
+        augmentation: What is done to the inputs of each batch, and whether rows are mixed.
+        teacher: A predictor to learn from, such as an ensemble: its mean, and its spread too if the model has
+            beliefs that are Dirichlet distributions. It must be on the run's device.
+        distillation: How much of the loss is the teacher's.
         validation: Data to measure the NLL of the predictive distribution on, after each epoch.
         patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
             epoch.
@@ -120,8 +134,11 @@ def fit(
         >>> [report.epoch for report in history.epochs]
         [0, 1]
     """
-    settings = Settings(epochs, batch_size, seed, optimisation, contexts, patience, hardware.precision)
-    _check(settings, validation is not None)
+    taught = None if teacher is None else distillation
+    settings = Settings(
+        epochs, batch_size, seed, optimisation, contexts, patience, hardware.precision, augmentation, taught
+    )
+    _check(settings, validation is not None, freeze_backbone)
     source, held_out = as_source(data), None if validation is None else as_source(validation)
     fabric = hardware.launch()
     if fabric.world_size > 1 and isinstance(source, LoaderSource):
@@ -133,10 +150,12 @@ def fit(
             reseed(device, derived_seed(seed, Purpose.LOADER))
             source = embedded(model.to(device), source, device)
             held_out = None if held_out is None else embedded(model, held_out, device)
-        run = Run(settings, trained, model, source, held_out, fabric)
+        run = Run(settings, trained, model, source, held_out, fabric, teacher)
         keeper: Keeper | NoKeeper = NoKeeper()
         if checkpoints is not None:
             entries = configuration(settings, model, source, fabric.world_size)
+            if teacher is not None:
+                entries["teacher"] = run.lessons.known_by(source, batch_size)
             keeper = Keeper(Path(checkpoints), checkpoint_steps, entries, fabric)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
         return run.finish(keeper, [*bar, *callbacks])
@@ -156,21 +175,25 @@ class Run:
         data: Source,
         validation: Source | None,
         fabric: "Fabric",
+        teacher: Predictor | None = None,
     ) -> None:
         self.settings, self.fabric = settings, fabric
         self.trained, self.data, self.validation = trained, data, validation
+        self.lessons = Lessons(settings, teacher, fabric.device, fabric.global_rank)
+        self.steps = steps_per_epoch(data, settings.batch_size)
         options = settings.optimisation
         trained.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         step = fabric.setup_module(Pass(trained, settings.contexts.write))
         bare = build_optimizer(trained, options, may_fuse(fabric.device, settings.precision, options))
-        schedule = build_schedule(bare, options, settings.epochs)
+        schedule = Schedule(bare, options, settings.epochs, self.steps)
         optimizer: Any = fabric.setup_optimizers(bare)
         clip = None
         if options.clip is not None:
             clip = partial(fabric.clip_gradients, step, optimizer, max_norm=options.clip)
         self.descent = Descent(trained, step, optimizer, len(data), fabric.backward, clip)
         stopping = EarlyStopping(settings.patience)
-        self.state = RunState(whole, optimizer, schedule, fabric.strategy.precision, stopping)
+        self.whole, weights = whole, AveragedWeights(whole, trained, options.average)
+        self.state = RunState(weights, optimizer, schedule, fabric.strategy.precision, stopping)
 
     def finish(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> History:
         """All that is left to do after the last checkpoint."""
@@ -178,8 +201,7 @@ class Run:
         keeper.resume(state)
         with ExitStack() as watched:
             for callback in callbacks:
-                steps = steps_per_epoch(self.data, self.settings.batch_size)
-                callback.started(Plan(self.trained, self.settings.epochs, steps))
+                callback.started(Plan(self.trained, self.settings.epochs, self.steps))
                 watched.callback(callback.ended)
             while not self._is_over():
                 self._train_epoch(keeper, callbacks)
@@ -187,8 +209,9 @@ class Run:
                 for callback in callbacks:
                     callback.epoch_ended(state.history.epochs[-1])
                 keeper.after_epoch(state)
-        state.stopping.restore_best(state.model)
-        state.model.eval()
+        state.weights.settle()
+        state.stopping.restore_best(self.whole)
+        self.whole.eval()
         return state.history
 
     def _train_epoch(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> None:
@@ -196,8 +219,12 @@ class Run:
         self.descent.run.train()
         place = fabric.device, fabric.global_rank, fabric.world_size
         for batch, context in epoch_batches(self.data, self.settings, state.epoch, state.step, *place):
-            report = self.descent.step(batch, context, state.epoch, state.step)
+            lesson, targets = self.lessons.prepared(batch, state.epoch, state.step)
+            head_loss = None if targets is None else targets.loss
+            report = self.descent.step(lesson, context, state.epoch, state.step, head_loss=head_loss)
             state.tally.add(report)
+            state.weights.update(state.epoch * self.steps + state.step)
+            state.schedule.after_step()
             state.step += 1
             for callback in callbacks:
                 callback.stepped(report)
@@ -210,12 +237,12 @@ class Run:
         numbers = state.tally.means()
         joint: Any = self.fabric.all_reduce(torch.tensor(list(numbers.values()), dtype=torch.float64))
         means = dict(zip(numbers, joint.tolist(), strict=True))
-        report = EpochReport(
-            state.epoch, self.descent.learning_rate, **means, validation_nll=self._validation_nll()
-        )
-        state.history.epochs.append(report)
-        state.stopping.saw(state.history, state.model)
-        state.schedule.step()
+        with state.weights.in_place():
+            nll = self._validation_nll()
+            report = EpochReport(state.epoch, self.descent.learning_rate, **means, validation_nll=nll)
+            state.history.epochs.append(report)
+            state.stopping.saw(state.history, self.whole)
+        state.schedule.after_epoch()
         state.epoch, state.step, state.tally = state.epoch + 1, 0, Tally()
 
     def _validation_nll(self) -> float | None:
@@ -234,7 +261,7 @@ class Run:
         return self.state.stopping.is_over(self.state.history) or self.state.epoch >= self.settings.epochs
 
 
-def _check(settings: Settings, has_validation: bool) -> None:
+def _check(settings: Settings, has_validation: bool, freeze_backbone: bool) -> None:
     if settings.epochs < 1 or settings.batch_size < 1:
         raise InputError(
             f"a run needs epochs ≥ 1 and batch_size ≥ 1, but got {settings.epochs} and {settings.batch_size}."
@@ -243,6 +270,11 @@ def _check(settings: Settings, has_validation: bool) -> None:
         raise InputError("patience is about the validation NLL, but there is no validation data. Give both.")
     if settings.patience is not None and settings.patience < 1:
         raise InputError(f"patience is a number of epochs, 1 or more, but is {settings.patience}.")
+    if freeze_backbone and (settings.augmentation.is_for_images or settings.distillation):
+        raise InputError(
+            "a frozen backbone sees every row once, before training: there are no images left to augment, "
+            "and none for a teacher to look at. Train all of the model, or drop augmentation and teacher."
+        )
 
 
 def behind_backbone(model: TuringProcess) -> TuringProcess:

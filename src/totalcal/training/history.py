@@ -11,7 +11,7 @@ from totalcal.inputs import moved, taken
 from totalcal.process import TuringProcess
 from totalcal.scores.fit import nll
 from totalcal.training.sources import Source, labelled
-from totalcal.types import Batch, ContextUse, LossTerms, Movement
+from totalcal.types import Batch, ContextUse, LossTerms, Movement, Predictor
 
 MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
 
@@ -143,11 +143,25 @@ def validation_nll(
 
 
 def context_for(
-    model: TuringProcess, source: Source, rows: int, generator: torch.Generator, device: torch.device
+    model: TuringProcess,
+    source: Source,
+    rows: int,
+    generator: torch.Generator | None = None,
+    device: torch.device | None = None,
 ) -> Batch | None:
-    """Some training rows for a model that cannot predict without a context, none for the others."""
+    """Some training rows for a model that cannot predict without a context, none for the others.
+
+    The first ones of an epoch: drawn with a generator, in the source's own order without one.
+    """
     if model.context_use is not ContextUse.REQUIRED:
         return None
     inputs, labels = labelled(next(iter(source.batches(rows, generator))))
     some = slice(0, rows)
-    return Batch(moved(taken(inputs, some), device), labels[some].to(device))
+    chosen = Batch(taken(inputs, some), labels[some])
+    return chosen if device is None else Batch(moved(chosen.inputs, device), chosen.labels.to(device))
+
+
+def with_context(model: TuringProcess, source: Source, rows: int) -> Predictor:
+    """A predictor that needs nothing but inputs: a model that asks for a context brings it along."""
+    context = context_for(model, source, rows)
+    return model if context is None else model.given(context)

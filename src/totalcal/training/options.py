@@ -1,7 +1,11 @@
 """The choices of a training run, grouped; every one has the value that the paper's authors ran with."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from totalcal.errors import InputError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -13,15 +17,87 @@ Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "16-true", "
 class Optimisation:
     """How the free energy is minimised.
 
-    The schedule moves once an epoch. `clip` is the largest norm that the gradient of a step may have.
+    Args:
+        optimizer: `adamw` keeps weight decay out of the gradient's moments.
+        learning_rate: The largest of the run.
+        momentum: Of SGD.
+        weight_decay: Of weights that are points; those with a distribution have their prior.
+        schedule: `cosine` falls to 0 and moves once per epoch; `one_cycle` rises from a 25th over the first
+            three tenths of all steps, then falls to almost 0, and moves at every step.
+        clip: The largest norm that the gradient of a step may have.
+        warmup: Epochs over which the learning rate first rises from 0, step by step; not for `one_cycle`.
+        average: The decay of the averaged weights, such as 0.999, which the run then ends with; 0 is none.
+        label_smoothing: The share of each label that is spread evenly over all classes.
     """
 
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 1e-3
     momentum: float = 0.9
     weight_decay: float = 0.0
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant", "one_cycle"] = "cosine"
     clip: float | None = None
+    warmup: float = 0.0
+    average: float = 0.0
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("average", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} is a share from 0 to 1, without 1, but is {getattr(self, name)}.")
+        if self.warmup < 0:
+            raise InputError(f"warmup is a number of epochs, 0 or more, but is {self.warmup}.")
+        if self.warmup and self.schedule == "one_cycle":
+            raise InputError("one_cycle has a warm-up of its own. Take warmup=0, or another schedule.")
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is done to the inputs of each batch, anew in every epoch; nothing unless given.
+
+    All but `mixup` are for images: tensors of batch × channels × height × width.
+
+    Args:
+        shifts: Pixels, at most, by which an image moves along each axis; its edge is continued.
+        flips: Whether half of the images are mirrored left to right.
+        cutout: The side, in pixels, of a square that is overwritten with the image's mean.
+        brightness: What is added to an image is drawn between minus this and this, in units of the inputs.
+        contrast: An image's deviations from its mean grow by a factor drawn within this of 1.
+        mixup: The parameter a of Beta(a, a), from which the share of another row in each row is drawn, per
+            batch; the loss is mixed in the same shares. The memory is told the label of the larger share.
+    """
+
+    shifts: int = 0
+    flips: bool = False
+    cutout: int = 0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    mixup: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 0:
+                raise InputError(f"{name} must be 0 (nothing is done) or more, but is {value}.")
+        if self.contrast > 1:
+            raise InputError(f"contrast changes a factor of 1 by at most 1, but is {self.contrast}.")
+
+    @property
+    def is_for_images(self) -> bool:
+        return self != Augmentation(mixup=self.mixup)
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """How much of the loss is the teacher's, and how many draws the teacher makes for each batch.
+
+    The rest of the loss is the labels'.
+    """
+
+    weight: float = 0.5
+    draws: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight <= 1:
+            raise InputError(f"the teacher's weight lies in (0, 1], but is {self.weight}.")
 
 
 @dataclass(frozen=True)
@@ -73,8 +149,42 @@ class Settings:
     contexts: Contexts
     patience: int | None
     precision: Precision
+    augmentation: Augmentation = Augmentation()
+    distillation: Distillation | None = None
 
 
 ADAM = Optimisation()
 PAPER_CONTEXTS = Contexts()
 ONE_DEVICE = Hardware()
+NO_AUGMENTATION = Augmentation()
+HALF = Distillation()
+
+_OF_0_1 = MappingProxyType(
+    {
+        "optimisation": {"warmup": 0.0, "average": 0.0, "label_smoothing": 0.0},
+        "augmentation": asdict(NO_AUGMENTATION),
+        "data": {"left_out": None},
+    }
+)
+"""What version 0.1 did where there is a choice now."""
+
+
+def as_recorded(groups: Mapping[str, Any]) -> dict[str, Any]:
+    """Groups of choices without those that version 0.1 did not have and that are made as it did.
+
+    Runs are known by their choices, and those of version 0.1 shall be known again.
+
+    >>> as_recorded({"optimisation": {"clip": None, "warmup": 0.0}, "augmentation": asdict(Augmentation())})
+    {'optimisation': {'clip': None}}
+    """
+    known = {name: _without(_OF_0_1.get(name, {}), group) for name, group in groups.items()}
+    return {name: group for name, group in known.items() if group != {} and (name, group) != _NO_TEACHER}
+
+
+_NO_TEACHER = ("distillation", None)
+
+
+def _without(made_alike: Mapping[str, Any], group: Any) -> Any:
+    if not made_alike:
+        return group
+    return {key: value for key, value in group.items() if key not in made_alike or value != made_alike[key]}

@@ -19,7 +19,7 @@ class Source(Protocol):
     """Labelled rows that come in batches, in an order drawn from the generator, or in their own without."""
 
     def __len__(self) -> int:
-        """How many rows an epoch has."""
+        """The number of rows per epoch."""
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None

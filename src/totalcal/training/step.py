@@ -8,16 +8,18 @@ and the error says where and why.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from totalcal.errors import DivergenceError, UnknownNameError
-from totalcal.inputs import Inputs
+from totalcal.inputs import Inputs, not_finite
 from totalcal.parts.sampling import stochastic_layers
-from totalcal.process import TuringProcess
+from totalcal.process import HeadLoss, TuringProcess
 from totalcal.training.batches import context_size
 from totalcal.training.history import StepReport
 from totalcal.training.options import Contexts, Optimisation, Precision
@@ -31,6 +33,8 @@ _CAUSES = {
     "weight_kl": "The distribution of the weights has left the range of numbers: lower the learning rate",
     "loss": "The terms are finite, but their sum is not: the weights of the KLs are too large",
 }
+
+_RISING, _LOWEST = 0.3, 1 / 25
 
 
 class Pass(nn.Module):
@@ -50,10 +54,15 @@ class Pass(nn.Module):
         self.process, self.write, self.write_generator = process, write, write_generator
 
     def forward(
-        self, inputs: Inputs, labels: Tensor, context: int, generator: torch.Generator | None = None
+        self,
+        inputs: Inputs,
+        labels: Tensor,
+        context: int,
+        generator: torch.Generator | None = None,
+        head_loss: HeadLoss | None = None,
     ) -> tuple[LossTerms, Movement]:
-        write_first = self.write == "before"
-        return self.process.step(inputs, labels, context, generator, self.write_generator, write_first)
+        order = self.write_generator, self.write == "before"
+        return self.process.step(inputs, labels, context, generator, *order, head_loss)
 
 
 class Descent:
@@ -80,10 +89,16 @@ class Descent:
         return float(self.optimizer.param_groups[0]["lr"])
 
     def step(
-        self, batch: Batch, context: int, epoch: int, step: int, generator: torch.Generator | None = None
+        self,
+        batch: Batch,
+        context: int,
+        epoch: int,
+        step: int,
+        generator: torch.Generator | None = None,
+        head_loss: HeadLoss | None = None,
     ) -> StepReport:
         """One step; its first `context` rows are the context."""
-        terms, movement = self.run(batch.inputs, batch.labels, context, generator)
+        terms, movement = self.run(batch.inputs, batch.labels, context, generator, head_loss)
         loss = terms.total(examples=self.examples, epoch=epoch)
         report = StepReport.of(epoch, step, len(batch.labels), loss, terms, movement)
         check_loss(report, self.model, self.learning_rate)
@@ -95,13 +110,22 @@ class Descent:
         return report
 
     def epoch(
-        self, source: Source, batch_size: int, epoch: int, generator: torch.Generator | None = None
+        self,
+        source: Source,
+        batch_size: int,
+        epoch: int,
+        generator: torch.Generator | None = None,
+        noise: torch.Generator | None = None,
     ) -> Iterator[StepReport]:
-        """A step for each batch of a source held in memory; everything is drawn from one generator."""
+        """A step for each batch of a source held in memory; everything is drawn from one generator.
+
+        Rows on another device than the CPU take their `noise` from a generator there.
+        """
         order = generator or torch.default_generator
         for step, drawn in enumerate(source.batches(batch_size, order)):
             batch = labelled(drawn)
-            yield self.step(batch, context_size(len(batch.labels), generator), epoch, step, generator)
+            context = context_size(len(batch.labels), generator)
+            yield self.step(batch, context, epoch, step, noise or generator)
         check_weights(self.model, self.learning_rate)
 
 
@@ -129,30 +153,71 @@ def check_weights(model: nn.Module, learning_rate: float) -> None:
 
 
 def _not_finite(model: nn.Module) -> str | None:
-    """The first parameter that is not finite, or buffer with a NaN: a mask may hold −∞ and be right."""
-    parameters = (name for name, weight in model.named_parameters() if not weight.isfinite().all())
-    buffers = (name for name, value in model.named_buffers() if value.isnan().any())
-    broken = next(parameters, None) or next(buffers, None)
+    broken = not_finite(model)
     return broken and f"{broken} is not finite: an earlier step was too long. Lower the learning rate"
 
 
 def build_optimizer(model: nn.Module, options: Optimisation, fused: bool) -> Optimizer:
-    """Adam or SGD with momentum over the parameters that want a gradient."""
+    """Adam, AdamW or SGD with momentum over the parameters that want a gradient."""
     groups = _groups(model, options.weight_decay)
     if options.optimizer == "adam":
         return Adam(groups, lr=options.learning_rate, fused=fused)
+    if options.optimizer == "adamw":
+        return AdamW(groups, lr=options.learning_rate, fused=fused)
     if options.optimizer == "sgd":
         return SGD(groups, lr=options.learning_rate, momentum=options.momentum, fused=fused)
-    raise UnknownNameError("optimizer", options.optimizer, ("adam", "sgd"))
+    raise UnknownNameError("optimizer", options.optimizer, ("adam", "adamw", "sgd"))
 
 
-def build_schedule(optimizer: Optimizer, options: Optimisation, epochs: int) -> LRScheduler:
-    """Half a cosine over the epochs down to 0, or none; moved once per epoch."""
-    if options.schedule == "cosine":
-        return CosineAnnealingLR(optimizer, T_max=epochs)
+class Schedule:
+    """The learning rate of a run, moved once per step where it has to be, otherwise once per epoch."""
+
+    def __init__(self, optimizer: Optimizer, options: Optimisation, epochs: int, steps: int) -> None:
+        if options.schedule not in ("cosine", "constant", "one_cycle"):
+            raise UnknownNameError("schedule", options.schedule, ("cosine", "constant", "one_cycle"))
+        self.by_step = options.warmup > 0 or options.schedule == "one_cycle"
+        if self.by_step:
+            self.moved: LRScheduler = LambdaLR(optimizer, partial(_share, options, epochs, steps))
+        elif options.schedule == "cosine":
+            self.moved = CosineAnnealingLR(optimizer, T_max=epochs)
+        else:
+            self.moved = LambdaLR(optimizer, lambda epoch: 1.0)
+
+    def after_step(self) -> None:
+        if self.by_step:
+            self.moved.step()
+
+    def after_epoch(self) -> None:
+        if not self.by_step:
+            self.moved.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.moved.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.moved.load_state_dict(state)
+
+
+def _share(options: Optimisation, epochs: int, steps: int, step: int) -> float:
+    """The share of the full learning rate in a step, counted from 0, of epochs × steps."""
+    if options.schedule == "one_cycle":
+        return _one_cycle(step, epochs * steps)
+    rising = min(1.0, (step + 1) / max(options.warmup * steps, 1.0))
     if options.schedule == "constant":
-        return LambdaLR(optimizer, lambda epoch: 1.0)
-    raise UnknownNameError("schedule", options.schedule, ("cosine", "constant"))
+        return rising
+    return rising * _half_cosine(1.0, 0.0, step // steps / epochs)
+
+
+def _one_cycle(step: int, steps: int) -> float:
+    """Up from a 25th over the first three tenths, then down to 4 · 10⁻⁶, in cosines (Smith, 2018)."""
+    peak = max(_RISING * steps - 1, 1.0)
+    if step <= peak:
+        return _half_cosine(_LOWEST, 1.0, step / peak)
+    return _half_cosine(1.0, _LOWEST * 1e-4, min(1.0, (step - peak) / max(steps - 1 - peak, 1.0)))
+
+
+def _half_cosine(start: float, end: float, progress: float) -> float:
+    return end + (start - end) / 2 * (1 + math.cos(math.pi * progress))
 
 
 def may_fuse(device: torch.device, precision: Precision, options: Optimisation) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from totalcal.data.catalogue.other import read_digits, read_iris
+from totalcal.data.catalogue import read_digits, read_iris
 
 
 @pytest.mark.parametrize(("read", "whole"), [(read_digits, load_digits), (read_iris, load_iris)])

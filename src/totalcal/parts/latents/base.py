@@ -1,4 +1,4 @@
-"""The interface of the slot for Z."""
+"""The interface of the slot for Z, and the part that leaves it empty."""
 
 from abc import ABC, abstractmethod
 
@@ -35,3 +35,19 @@ class Latent(nn.Module, ABC):
     @abstractmethod
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
         """Take a context in, outside of gradient descent."""
+
+
+class NoLatent(Latent):
+    """A readout without columns; nothing to infer, nothing to write."""
+
+    width = 0
+    context_use = ContextUse.NONE
+
+    def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
+        return embedding[:, :0], embedding.new_zeros(())
+
+    def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
+        return embedding[..., :0]
+
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+        return Movement(embedding.new_zeros(0))

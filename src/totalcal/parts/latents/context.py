@@ -15,7 +15,7 @@ _MINIMAL_SCALE = 0.01
 
 
 class PairEncoder(nn.Module):
-    """e_j = MLP(v(x_j), onehot(y_j)), one vector a context pair."""
+    """e_j = MLP(v(x_j), onehot(y_j)), one vector per context pair."""
 
     def __init__(self, num_classes: int, hidden: int) -> None:
         super().__init__()
@@ -42,16 +42,31 @@ class GaussianMap(nn.Module):
         return mean, _MINIMAL_SCALE + (1 - _MINIMAL_SCALE) * F.softplus(raw)
 
 
-class SetLatent(Latent):
+class ContextLatent(Latent):
+    """Z by a Gaussian, from encoded context pairs; nothing to write. Abstract."""
+
+    def __init__(self, num_classes: int, width: int, hidden: int) -> None:
+        super().__init__()
+        self.width = width
+        self.encoder = PairEncoder(num_classes, hidden)
+        self.law = GaussianMap(hidden, width)  # files and checkpoints of 0.1 know its weights by this name
+
+    @property
+    def distribution(self) -> GaussianMap:
+        """From a summary of pairs to mean and scale of Z."""
+        return self.law
+
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+        return Movement(embedding.new_zeros(0))
+
+
+class SetLatent(ContextLatent):
     """NP: one Z for the whole set, from the mean of its encoded pairs; q(Z | ∅) = N(0, I)."""
 
     context_use = ContextUse.OPTIONAL
 
     def __init__(self, num_classes: int, width: int = 32, hidden: int = 128) -> None:
-        super().__init__()
-        self.width = width
-        self.encoder = PairEncoder(num_classes, hidden)
-        self.law = GaussianMap(hidden, width)
+        super().__init__(num_classes, width, hidden)
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         """Z ~ q(Z | T), KL(q(Z | T) ‖ q(Z | C)) / |T|; in half of the steps C is left empty.
@@ -59,10 +74,10 @@ class SetLatent(Latent):
         Half of the steps, so that N(0, I), which serves where no context is given, is a trained prior.
         """
         encoded = self.encoder(embedding, labels)
-        mean, scale = self.law(encoded.mean(0))
+        mean, scale = self.distribution(encoded.mean(0))
         prior_mean, prior_scale = torch.zeros_like(mean), torch.ones_like(scale)
         if context:
-            given_mean, given_scale = self.law(encoded[:context].mean(0))
+            given_mean, given_scale = self.distribution(encoded[:context].mean(0))
             kept = torch.rand((), generator=noise.generator, device=mean.device) < 0.5
             prior_mean = torch.where(kept, given_mean, prior_mean)
             prior_scale = torch.where(kept, given_scale, prior_scale)
@@ -73,17 +88,13 @@ class SetLatent(Latent):
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
         mean, scale = embedding.new_zeros(1, self.width), embedding.new_ones(1, self.width)
         if context is not None:
-            mean, scale = self.law(
-                self.encoder(context.inputs, context.labels).mean(-2)
-            )  # [draws or 1, width]
+            summary = self.encoder(context.inputs, context.labels).mean(-2)  # [draws or 1, width]
+            mean, scale = self.distribution(summary)
         latent = mean + scale * noise.draws(draws, (self.width,), embedding)
         return latent.unsqueeze(-2).expand(-1, embedding.shape[-2], -1)
 
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
-        return Movement(embedding.new_zeros(0))
 
-
-class TargetLatent(Latent):
+class TargetLatent(ContextLatent):
     """ENP, ANP: one Z for each target, from the context pairs that its embedding attends to.
 
     Without a context q(Z | x, ∅) is the prior N(`prior_mean`, `prior_variance` I).
@@ -98,11 +109,9 @@ class TargetLatent(Latent):
         width: int = 32,
         hidden: int = 128,
     ) -> None:
-        super().__init__()
-        self.width, self.context_use = width, context_use
+        super().__init__(num_classes, width, hidden)
+        self.context_use = context_use
         self.prior_mean, self.prior_variance = prior_mean, prior_variance
-        self.encoder = PairEncoder(num_classes, hidden)
-        self.law = GaussianMap(hidden, width)
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         """Z ~ q(Z | x, C) for the rows after the context: a context row would attend to its own label."""
@@ -126,12 +135,9 @@ class TargetLatent(Latent):
         rows = 1 if noise.sharing is Sharing.SHARED else embedding.shape[-2]
         return mean + scale * noise.draws(draws, (rows, self.width), embedding)
 
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
-        return Movement(embedding.new_zeros(0))
-
     def _attended(self, targets: Tensor, context: Batch) -> tuple[Tensor, Tensor]:
         weights = attention_weights(targets, context.inputs)  # [..., targets, context]
-        mean, scale = self.law(read(weights, self.encoder(context.inputs, context.labels)))
+        mean, scale = self.distribution(read(weights, self.encoder(context.inputs, context.labels)))
         return mean, scale
 
     def _prior(self, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,13 +16,12 @@ from totalcal.functional.cells import (
     written_content,
 )
 from totalcal.parts.latents.base import Latent
-from totalcal.parts.precision import FullPrecision
-from totalcal.parts.sampling import Noise
+from totalcal.parts.sampling import FullPrecision, Noise
 from totalcal.types import Batch, ContextUse, Movement
 
 
 class LinearKeys(nn.Module):
-    """k_ψ: a linear map a head from cells to keys; [..., cells, width] to [..., heads, cells, width]."""
+    """k_ψ: a linear map per head from cells to keys; [..., cells, width] to [..., heads, cells, width]."""
 
     def __init__(self, width: int, heads: int = 1) -> None:
         super().__init__()
@@ -97,13 +96,16 @@ class ExternalMemory(Latent, FullPrecision):
 
     @torch.no_grad()
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
-        """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum."""
+        """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum.
+
+        A write that is not finite changes nothing, and its movement is NaN.
+        """
         cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.spoken)
         weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
         written = _summed_over_ranks(written_content(weights, embedding, labels).to(self.cells.dtype))
         updated = self.update_rule(self.cells, written, self.retention)
         movement = Movement((updated - self.cells).norm(dim=-1))
-        self.cells.copy_(updated)
+        self.cells.copy_(torch.where(updated.isfinite().all(), updated, self.cells))
         return movement
 
     def _write_noise(self, noise: Noise) -> Noise:

@@ -4,13 +4,17 @@ from collections.abc import Callable
 
 from totalcal.report.blocks import Chapter, Section
 from totalcal.report.boards import Board
-from totalcal.report.sections.calibration import reliability_section, selective_section
+from totalcal.report.sections.calibration import (
+    decomposition_section,
+    examples_section,
+    reliability_section,
+    selective_section,
+)
 from totalcal.report.sections.corruptions import corruptions_section
 from totalcal.report.sections.memory import memory_section
-from totalcal.report.sections.ood import domain_section
+from totalcal.report.sections.ood import domain_section, familiarity_section
 from totalcal.report.sections.provenance import provenance_section
 from totalcal.report.sections.scores import cost_section, panel_section, results_section, verdict_section
-from totalcal.report.sections.uncertainty import decomposition_section, examples_section
 
 SECTIONS: tuple[Callable[[Board], Section | None], ...] = (
     verdict_section,
@@ -18,6 +22,7 @@ SECTIONS: tuple[Callable[[Board], Section | None], ...] = (
     panel_section,
     reliability_section,
     domain_section,
+    familiarity_section,
     decomposition_section,
     selective_section,
     corruptions_section,

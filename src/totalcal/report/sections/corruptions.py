@@ -16,7 +16,7 @@ from totalcal.records.corruptions import (
 )
 from totalcal.records.labels import in_order
 from totalcal.records.paper import corruptions as paper_corruptions
-from totalcal.records.table import NOTHING, Cell, Table
+from totalcal.records.table import NOTHING, Entry, Table
 from totalcal.report.blocks import Plot, Plots, Section
 from totalcal.report.boards import Board
 from totalcal.report.drawing import legend_above, line, percent_axis
@@ -88,9 +88,9 @@ def _table(board: Board, column: CorruptionColumn, key: str) -> Table:
     models = [model for model in board.listed if any(model in summaries for summaries in found.values())]
     rows = [
         [
-            Cell(model),
+            Entry(model),
             *(
-                _cell(column.task, severity, key, model, summaries.get(model), model in best[severity])
+                _entry(column.task, severity, key, model, summaries.get(model), model in best[severity])
                 for severity, summaries in found.items()
             ),
         ]
@@ -108,11 +108,11 @@ def _by_severity(column: CorruptionColumn, key: str) -> dict[int, Mapping[str, S
     }
 
 
-def _cell(task: str, severity: int, key: str, model: str, ours: Summary | None, best: bool) -> Cell:
+def _entry(task: str, severity: int, key: str, model: str, ours: Summary | None, best: bool) -> Entry:
     if ours is None:
         return NOTHING
     theirs = paper_corruptions().get((task, severity, key), {}).get(model)
-    return Cell(shown(ours), best, ours.mean, f"paper {shown(theirs.summary)}" if theirs else "")
+    return Entry(shown(ours), best, ours.mean, f"paper {shown(theirs.summary)}" if theirs else "")
 
 
 def draw_severities(

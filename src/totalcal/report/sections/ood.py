@@ -1,11 +1,13 @@
-"""Domain mismatch: the entropy of in-distribution and OOD inputs, and the detector it makes."""
+"""Domain mismatch: the entropy as a detector of OOD inputs, and what a memory of the domain adds to it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from totalcal.records.domain import TABLES, domain_lines
 from totalcal.report.blocks import Plot, Plots, Section
 from totalcal.report.boards import Board, Entropies, Roc
 from totalcal.report.drawing import (
@@ -42,6 +44,25 @@ def domain_section(board: Board) -> Section | None:
         "Does it notice OOD inputs?",
         "The further the histograms lie apart, the better the entropy tells OOD from in-distribution inputs.",
         found,
+    )
+
+
+def familiarity_section(board: Board) -> Section | None:
+    """Familiarity beside the entropy and the post-hoc baselines; None where no run remembered its domain."""
+    lines = domain_lines(run.folder for run in board.runs)
+    if not lines:
+        return None
+    tables = [
+        replace(make(lines), name=f"familiarity-{name}", folded=name != "panel")
+        for name, make in TABLES.items()
+        if name != "summary"
+    ]
+    return Section(
+        "familiarity",
+        "Does its memory know the domain?",
+        "One net, one score per row, no OOD data seen. A detector is worth what it does on its worst set: "
+        "the first column.",
+        [table for table in tables if table.groups],
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from totalcal.records import is_score
 from totalcal.records.store import read_lines
-from totalcal.records.table import Cell, Table
+from totalcal.records.table import Entry, Table
+from totalcal.registry import current_setting
 from totalcal.report.blocks import Block, Listing, Section
 from totalcal.report.boards import Board, Run
 
@@ -36,7 +37,12 @@ def provenance_section(board: Board) -> Section:
 def _runs(board: Board) -> Table:
     common = _common(_flat(run.config) for run in board.runs)
     rows = [
-        [Cell(run.model), Cell(str(run.seed), sort=run.seed), Cell(run.folder.name), Cell(_own(run, common))]
+        [
+            Entry(run.model),
+            Entry(str(run.seed), sort=run.seed),
+            Entry(run.folder.name),
+            Entry(_own(run, common)),
+        ]
         for run in board.runs
     ]
     return Table.of_rows(
@@ -51,7 +57,7 @@ def _runs(board: Board) -> Table:
 def _shared(board: Board) -> Table:
     """What every record says alike: versions, hashes, counts."""
     facts = _common({key: value for key, value in run.record.items() if _is_fact(key)} for run in board.runs)
-    rows = [[Cell(key), Cell(_as_text(value))] for key, value in facts.items()]
+    rows = [[Entry(key), Entry(_as_text(value))] for key, value in facts.items()]
     return Table.of_rows(
         "facts",
         "Versions, hashes and counts that all records carry alike",
@@ -143,7 +149,9 @@ def _stretches(seeds: Sequence[int]) -> list[range]:
 def _settings(run: Run) -> list[str]:
     settings = run.config.get("settings", {})
     chosen = {key: value for key, value in settings.items() if key != "members"}  # of an ensemble: the seeds
-    return [word for key, value in chosen.items() for word in ("--set", f"{key}={_value(value)}")]
+    return [
+        word for key, value in chosen.items() for word in ("--set", f"{current_setting(key)}={_value(value)}")
+    ]
 
 
 def _corruptions(run: Run) -> list[str]:

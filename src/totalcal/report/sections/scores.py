@@ -17,7 +17,7 @@ from totalcal.records import (
 from totalcal.records.compare import paired_difference
 from totalcal.records.paper import SEEDS, results
 from totalcal.records.progress import PLAIN, costs
-from totalcal.records.table import NOTHING, Cell, Table
+from totalcal.records.table import NOTHING, Entry, Table
 from totalcal.report.blocks import Prose, Section
 from totalcal.report.boards import Board
 
@@ -51,7 +51,7 @@ def verdict_table(board: Board) -> Table:
     unbeaten = winners(board.scores, aspects)
     rows = [
         [
-            Cell(model, note="" if has_learned(scores) else "has learned nothing"),
+            Entry(model, note="" if has_learned(scores) else "has learned nothing"),
             *(_verdict(key, scores.get(key), model in unbeaten[aspect]) for aspect, key in aspects.items()),
         ]
         for model, scores in _listed(board)
@@ -64,10 +64,10 @@ def verdict_table(board: Board) -> Table:
     return Table.of_rows("verdict", caption, columns, rows)
 
 
-def _verdict(key: str, summary: Summary | None, unbeaten: bool) -> Cell:
+def _verdict(key: str, summary: Summary | None, unbeaten: bool) -> Entry:
     if summary is None:
         return NOTHING
-    return Cell(f"{UNBEATEN if unbeaten else BEATEN} {show(key, summary)}", unbeaten, summary.mean)
+    return Entry(f"{UNBEATEN if unbeaten else BEATEN} {show(key, summary)}", unbeaten, summary.mean)
 
 
 def results_section(board: Board) -> Section:
@@ -94,22 +94,22 @@ def _scores(
     board: Board, name: str, caption: str, keys: Sequence[str], models: Sequence[str], folded: bool = False
 ) -> Table:
     columns = [_column(board, key) for key in keys]
-    rows = [[Cell(model), *(column[model] for column in columns)] for model in models]
+    rows = [[Entry(model), *(column[model] for column in columns)] for model in models]
     return Table.of_rows(name, caption, ["model", *map(heading, keys)], rows, folded)
 
 
-def _column(board: Board, key: str) -> dict[str, Cell]:
+def _column(board: Board, key: str) -> dict[str, Entry]:
     found = _found(board, key)
     best = bold(key, found)
     return {
-        model: score_cell(key, found.get(model), model in best, _paper(board.task, key, model))
+        model: score_entry(key, found.get(model), model in best, _paper(board.task, key, model))
         for model in board.models
     }
 
 
 def _paper(task: str, key: str, model: str) -> str:
-    cell = results().get((task, key), {}).get(model)
-    return f"paper {show(key, cell.summary)}" if cell else ""
+    entry = results().get((task, key), {}).get(model)
+    return f"paper {show(key, entry.summary)}" if entry else ""
 
 
 def _caption(board: Board) -> str:
@@ -124,7 +124,7 @@ def _paired(board: Board) -> Table | None:
     if len(board.listed) < 2:
         return None
     columns = [_against_the_best(board, key) for key in aspects.values()]
-    rows = [[Cell(model), *(column[model] for column in columns)] for model in board.listed]
+    rows = [[Entry(model), *(column[model] for column in columns)] for model in board.listed]
     caption = (
         "Against the best, seed by seed: the mean difference with its 95 % interval (Student's t for pairs, "
         "one comparison at a time)"
@@ -133,14 +133,14 @@ def _paired(board: Board) -> Table | None:
     return Table.of_rows("paired", caption, header, rows, folded=True)
 
 
-def _against_the_best(board: Board, key: str) -> dict[str, Cell]:
+def _against_the_best(board: Board, key: str) -> dict[str, Entry]:
     values, found = by_seed([run.record for run in board.runs], key), _found(board, key)
     sign = 1 if describe(key).lower_is_better else -1
     able = {model: summary for model, summary in found.items() if summary.mean == summary.mean}
     if not able:
         return dict.fromkeys(board.listed, NOTHING)
     best = min(able, key=lambda model: sign * able[model].mean)
-    cells = dict.fromkeys(board.listed, NOTHING) | {best: Cell("the best", sort=0.0)}
+    entries = dict.fromkeys(board.listed, NOTHING) | {best: Entry("the best", sort=0.0)}
     for model in (model for model in board.listed if model in values and model != best):
         difference = paired_difference(values[model], values[best])
         scale, digits = (100, 1) if describe(key).percent else (1, 3)
@@ -148,8 +148,8 @@ def _against_the_best(board: Board, key: str) -> dict[str, Cell]:
         interval = (
             f"{numbers[0]} ({numbers[1]} to {numbers[2]})" if difference.low < difference.high else numbers[0]
         )
-        cells[model] = Cell(interval, sort=difference.mean, note=difference.in_words())
-    return cells
+        entries[model] = Entry(interval, sort=difference.mean, note=difference.in_words())
+    return entries
 
 
 def panel_section(board: Board) -> Section | None:
@@ -178,7 +178,7 @@ def panel_section(board: Board) -> Section | None:
 def _panel(board: Board, name: str, caption: str, keys: Sequence[str], folded: bool = False) -> Table:
     best = {key: bold(key, _found(board, key)) for key in keys}
     rows = [
-        [Cell(model), *(score_cell(key, scores.get(key), model in best[key]) for key in keys)]
+        [Entry(model), *(score_entry(key, scores.get(key), model in best[key]) for key in keys)]
         for model, scores in _listed(board)
     ]
     heads = [{"auroc_mean": "mean", "auroc_worst": "worst"}.get(key, key.partition("/")[2]) for key in keys]
@@ -208,7 +208,7 @@ def cost_section(board: Board) -> Section | None:
     if not found:
         return None
     rows = [
-        [Cell(model), Cell(f"{cost.seconds:.3g}", sort=cost.seconds), _ratio(cost.ratio)]
+        [Entry(model), Entry(f"{cost.seconds:.3g}", sort=cost.seconds), _ratio(cost.ratio)]
         for model, cost in found.items()
     ]
     caption = "Median over epochs and seeds. Runs that shared a machine's cores have slowed each other down."
@@ -220,8 +220,8 @@ def cost_section(board: Board) -> Section | None:
     )
 
 
-def _ratio(ratio: float | None) -> Cell:
-    return NOTHING if ratio is None else Cell(f"{ratio:.2f}", sort=ratio)
+def _ratio(ratio: float | None) -> Entry:
+    return NOTHING if ratio is None else Entry(f"{ratio:.2f}", sort=ratio)
 
 
 def heading(key: str) -> str:
@@ -235,9 +235,9 @@ def heading(key: str) -> str:
     return f"{score.title}{unit}{_STUCK}{'↓' if score.lower_is_better else '↑'}"
 
 
-def score_cell(key: str, summary: Summary | None, bold: bool = False, note: str = "") -> Cell:
+def score_entry(key: str, summary: Summary | None, bold: bool = False, note: str = "") -> Entry:
     """A summary over seeds, sorted by its mean; a dash where nothing was measured."""
-    return NOTHING if summary is None else Cell(show(key, summary), bold, summary.mean, note)
+    return NOTHING if summary is None else Entry(show(key, summary), bold, summary.mean, note)
 
 
 def measured(board: Board, keys: Iterable[str]) -> list[str]:

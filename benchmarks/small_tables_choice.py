@@ -1,0 +1,112 @@
+"""How the weights' and the local KL of ETP scale with the number of rows: chosen on tables not judged.
+
+    python benchmarks/small_tables_choice.py          # chooses, on twelve tables
+    python benchmarks/small_tables_choice.py --judge  # the choice beside others, on those of `tables.py`
+
+The free energy has the weights' KL divided by the number of rows N, so that with few rows the prior outweighs
+them. A candidate is the scale of that KL, which may shrink with N, and the scale of the local KL. The score
+of a table is the NLL by two-fold cross-validation, in parts of its mean over candidates, so that every table
+has one voice; the least mean is taken. ECE is shown beside it.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn import datasets
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from tables import Table, generated
+from tables import tables as judged_tables
+
+from totalcal import ETPClassifier, scores
+
+
+class Candidate(NamedTuple):
+    """`weights` is the scale of the weights' KL at `rows` rows and more; below, less, down to `least`."""
+
+    weights: float
+    rows: int
+    least: float
+    local: float
+
+    def arguments(self, rows: int) -> dict[str, Any]:
+        scale = min(self.weights, max(self.least, self.weights * rows / self.rows))
+        return {"weight_kl_scale": scale, "local_kl_scale": self.local}
+
+    def __str__(self) -> str:
+        return f"{self.weights} from {self.rows:,} rows on, at least {self.least}; local {self.local}"
+
+
+CANDIDATES = (
+    Candidate(0.1, 1, 0.1, 1e-3),
+    Candidate(0.1, 10_000, 0.0, 1e-3),
+    Candidate(1.0, 1, 1.0, 1e-3),
+    Candidate(1.0, 500, 0.0, 1e-3),
+    Candidate(1.0, 1_000, 0.0, 1e-3),
+    Candidate(1.0, 1_000, 0.1, 1e-3),
+    Candidate(0.1, 1, 0.1, 1e-4),
+)
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    """Small: 100 to 800 rows."""
+    yield "iris", Table(*datasets.load_iris(return_X_y=True))
+    for seed, (rows, columns, classes, overlap) in enumerate(
+        [(100, 5, 2, 0.0), (200, 10, 3, 0.1), (300, 10, 2, 0.02), (600, 20, 4, 0.02), (800, 30, 5, 0.05)]
+    ):
+        made = datasets.make_classification(
+            rows,
+            columns,
+            n_informative=columns // 2 + 1,
+            n_classes=classes,
+            class_sep=1.5,
+            flip_y=overlap,
+            random_state=seed,
+        )
+        yield f"made, {rows} × {columns}, {classes} classes", Table(*made)
+    yield "Gaussians", generated(1, rows=400)
+    yield "moons", Table(*datasets.make_moons(200, noise=0.3, random_state=0))
+    yield "circles", Table(*datasets.make_circles(300, noise=0.15, factor=0.5, random_state=0))
+    yield "blobs", Table(*datasets.make_blobs(150, 4, centers=5, cluster_std=3.0, random_state=0)[:2])
+    yield (
+        "quantiles",
+        Table(*datasets.make_gaussian_quantiles(n_samples=400, n_features=4, n_classes=3, random_state=0)),
+    )
+    rows, labels = datasets.make_hastie_10_2(500, random_state=0)
+    yield "Hastie's", Table(rows, (labels > 0).astype(int))
+
+
+def cross_validated(candidate: Candidate, table: Table) -> tuple[float, float]:
+    """NLL and ECE of the rows when each was held out."""
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
+    arguments = candidate.arguments(len(table.labels) // 2)
+    model = ETPClassifier(model_arguments=arguments, remember=False, random_state=0)
+    found = cross_val_predict(model, *table, cv=folds, method="predict_proba")
+    return scores.nll(found, table.labels), float(scores.ece(found, table.labels))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--judge", action="store_true")
+    chosen_from = judged_tables if parser.parse_args().judge else tables
+    torch.set_num_threads(1)
+    print("| table: NLL (ECE %) |", " | ".join(map(str, CANDIDATES)), "|")
+    print("|---" * (1 + len(CANDIDATES)) + "|")
+    parts, errors = [], []
+    for name, table in chosen_from():
+        found = np.array([cross_validated(candidate, table) for candidate in CANDIDATES])
+        parts.append(found[:, 0] / found[:, 0].mean())
+        errors.append(found[:, 1])
+        print(
+            f"| {name} |", " | ".join(f"{nll:.3f} ({100 * ece:.1f})" for nll, ece in found), "|", flush=True
+        )
+    means, calibration = np.mean(parts, axis=0), 100 * np.mean(errors, axis=0)
+    cells = [f"{mean:.3f} ({ece:.1f})" for mean, ece in zip(means, calibration, strict=True)]
+    print("| in parts of the mean |", " | ".join(cells), "|")
+    print("least:", CANDIDATES[int(means.argmin())])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What totalcal installs, from the metadata of what is installed: a page of licences, and exact versions.
+
+python deploy/licences.py            # writes docs/licences.md and deploy/pinned.txt
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+_LONGEST = 80
+_HEAD = """# Licences of what is installed
+
+Everything that `pip install 'totalcal[all]'` brings, with the versions that the tests ran with;
+`pip install --constraint deploy/pinned.txt 'totalcal[all]'` installs exactly these. totalcal itself is under
+the MIT licence. Made by `make licences` from the packages' own metadata.
+
+| package | version | licence, as the package states it |
+| --- | --- | --- |
+"""
+
+
+def needed(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """The packages that one asks for on this system, with the extras it wants of them."""
+    for line in distribution(name).requires or []:
+        wish = Requirement(line)
+        wanted = wish.marker is None or any(
+            wish.marker.evaluate({"extra": extra}) for extra in extras or {""}
+        )
+        if wanted:
+            yield canonicalize_name(wish.name), frozenset(wish.extras)
+
+
+def everything(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
+    """The packages that come with one, and with those, by name."""
+    found: dict[str, Distribution] = {}
+    waiting, seen = [(name, extras)], set()
+    while waiting:
+        asked = waiting.pop()
+        if asked in seen:
+            continue
+        seen.add(asked)
+        try:
+            found[asked[0]] = distribution(asked[0])
+        except PackageNotFoundError:
+            continue
+        waiting += needed(*asked)
+    del found[name]
+    return dict(sorted(found.items()))
+
+
+def licence(package: Distribution) -> str:
+    """The licence in a line: its expression, its classifiers, or the first words of its text."""
+    metadata = package.metadata
+    classes = [
+        line.rpartition(" :: ")[2]
+        for line in metadata.get_all("Classifier") or []
+        if line.startswith("License ::")
+    ]
+    stated = (
+        metadata.get("License-Expression") or ", ".join(classes) or metadata.get("License") or "not stated"
+    )
+    line = " ".join(stated.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def version(package: Distribution) -> str:
+    return package.version.partition("+")[0]  # the builds of torch differ by system
+
+
+def main() -> None:
+    packages = everything("totalcal", frozenset({"all"}))
+    rows = [f"| {name} | {version(package)} | {licence(package)} |" for name, package in packages.items()]
+    (ROOT / "docs" / "licences.md").write_text(_HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    pins = [f"{name}=={version(package)}" for name, package in packages.items()]
+    (ROOT / "deploy" / "pinned.txt").write_text("\n".join(pins) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

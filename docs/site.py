@@ -1,0 +1,280 @@
+"""How the site is made from the repository: a hook of mkdocs, run by `make docs`.
+
+Most pages are the files of this folder. The rest are made when the site is built: the pages at the root, the
+gallery from its scripts, the reference from docstrings and from the help of the commands. Links that lead
+from a page to a source file lead to its place in the reference.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+from typing import Any
+
+import griffe
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "totalcal"
+AT_THE_ROOT = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fills the two parts of the navigation that follow from what there is."""
+    parts: dict[str, list[Any]] = {name: pages for part in config.nav or [] for name, pages in part.items()}
+    parts["Gallery"] = ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in scripts())]
+    parts["Reference"] += [{"Rooms": [f"reference/{room}.md" for room in rooms()]}]
+    config.nav = [{name: pages} for name, pages in parts.items()]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that are no files of this folder."""
+    for name, make in made_pages().items():
+        files.append(File.generated(config, name, content=make()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turns links that lead out of this folder into links of the site."""
+    return rewritten(markdown, page.file.src_uri)
+
+
+def made_pages() -> dict[str, Callable[[], str]]:
+    """The address of each page that is made, and what makes its Markdown."""
+    from_the_root = {
+        page: partial((ROOT / source).read_text, encoding="utf-8")
+        for source, page in AT_THE_ROOT.items()
+        if (ROOT / source).exists()
+    }
+    return {
+        **from_the_root,
+        "gallery/index.md": gallery_index,
+        **{f"gallery/{script.stem}.md": partial(example_page, script) for script in scripts()},
+        "reference/api.md": api_page,
+        "reference/commands.md": commands_page,
+        **{f"reference/{room}.md": partial(room_page, room) for room in rooms()},
+    }
+
+
+class DoctestBlocks(griffe.Extension):
+    """Examples that stand in the middle of a docstring are code, not Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = fenced(obj.docstring.value)
+
+
+def fenced(docstring: str) -> str:
+    """Each paragraph that begins with >>> as a block of code.
+
+    >>> print(fenced("Adds.\\n\\n>>> 1 + 1\\n2").replace("`", "'"))
+    Adds.
+    <BLANKLINE>
+    '''pycon
+    >>> 1 + 1
+    2
+    '''
+    """
+    paragraph = re.compile(r"^([ ]*)>>>.*(?:\n(?!\s*$).*)*", re.MULTILINE)
+    return paragraph.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", docstring)
+
+
+# --- links
+
+
+def rewritten(markdown: str, page: str) -> str:
+    """Links of a page, by its address in the site, with those into the repository brought home."""
+    origin = next((source for source, made in AT_THE_ROOT.items() if made == page), f"docs/{page}")
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", lambda link: _link(link, page, origin), markdown)
+
+
+def _link(link: re.Match[str], page: str, origin: str) -> str:
+    bang, text, target = link.groups()
+    if re.match(r"[a-z]+:|#", target):
+        return link.group()
+    path, _, anchor = target.partition("#")
+    place = normpath(str(PurePosixPath(origin).parent / path))
+    home = _in_the_site(place)
+    if home is None:  # a file that the site does not have, as a test
+        return text
+    name, own_anchor = home
+    fragment = anchor or own_anchor
+    address = relpath(name, str(PurePosixPath(page).parent))
+    return f"{bang}[{text}]({address}{'#' * bool(fragment)}{fragment})"
+
+
+def _in_the_site(place: str) -> tuple[str, str] | None:
+    at_home = {**AT_THE_ROOT, "README.md": "index.md"}.get(place, place.removeprefix("docs/"))
+    if at_home == "index.md" or at_home in made_pages():
+        return at_home, ""
+    if place.startswith("src/totalcal/") and place.endswith(".py"):
+        parts = place.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").split("/")
+        room = parts[1] if parts[1] in rooms() else "core"
+        return f"reference/{room}.md", ".".join(parts)
+    if place.startswith("docs/") and (ROOT / place).exists() and not _is_left_out(place):
+        return (f"{at_home}/README.md" if (ROOT / place).is_dir() else at_home), ""
+    return None
+
+
+def _is_left_out(place: str) -> bool:
+    """What `exclude_docs` names in mkdocs.yml."""
+    return place.endswith(".py") or place.startswith(("docs/figures", "docs/results/records"))
+
+
+# --- the gallery
+
+
+def scripts() -> list[Path]:
+    """The examples, in the order of their names."""
+    return sorted((DOCS / "gallery").glob("*.py"))
+
+
+def example_page(script: Path) -> str:
+    """A script as a page: its docstring, then its cells (`# %%`), each text before code, then its figure."""
+    title, text, code = parsed(script)
+    body = "\n\n".join(
+        _cell(cell) for cell in re.split(r"^# %%.*\n", code, flags=re.MULTILINE) if cell.strip()
+    )
+    figure = f"![{title}]({script.stem}.png)"
+    run = f"Run it: `python docs/gallery/{script.name}`"
+    return f"# {title}\n\n{text}\n\n{figure}\n\n{body}\n\n{run}\n"
+
+
+def parsed(script: Path) -> tuple[str, str, str]:
+    """The title and text of a script's docstring, and the code beneath it."""
+    source = script.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    title, _, text = (ast.get_docstring(tree) or script.stem).partition("\n")
+    first = tree.body[0].end_lineno or 0
+    return title.rstrip("."), text.strip(), "\n".join(source.splitlines()[first:]).strip()
+
+
+def _cell(cell: str) -> str:
+    lines = cell.strip().splitlines()
+    count = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    words = "\n".join(line.removeprefix("#").strip() for line in lines[:count])
+    code = "\n".join(lines[count:]).strip()
+    return f"{words}\n\n```python\n{code}\n```" if code else words
+
+
+def gallery_index() -> str:
+    """Every example with its figure."""
+    cards = []
+    for script in scripts():
+        title, text, _ = parsed(script)
+        lead = text.partition("\n\n")[0].replace("\n", " ")
+        cards.append(
+            f"## [{title}]({script.stem}.md)\n\n{lead}\n\n"
+            f"[![{title}]({script.stem}.png){{ width=420 }}]({script.stem}.md)"
+        )
+    head = "Small programs that run as they stand, in seconds, on data that is installed with the package."
+    return "\n\n".join(["# Gallery", head, *cards]) + "\n"
+
+
+# --- the reference
+
+
+def rooms() -> list[str]:
+    """The folders of the package, and `core` for the files beside them."""
+    folders = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    return ["core", *(name for name in folders if not name.startswith("_"))]
+
+
+def room_page(room: str) -> str:
+    """Every module of a room, from its docstrings."""
+    folder = PACKAGE if room == "core" else PACKAGE / room
+    files = sorted(folder.glob("*.py") if room == "core" else folder.rglob("*.py"))
+    names = [
+        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for file in files
+        if room != "core" or file.stem not in ("__init__", "__main__")
+    ]
+    title = "The core" if room == "core" else f"totalcal.{room}"
+    return "\n\n".join([f"# {title}", *(f"::: {name}" for name in names)]) + "\n"
+
+
+def api_page() -> str:
+    """The public names of `totalcal`, by what one does with them, each from its docstring."""
+    homes = public_names()
+    classifiers = [name for name in homes if name.endswith("Classifier")]
+    groups: dict[str, list[str]] = {
+        "Models": [name for name in homes if homes[name].startswith("totalcal.models.")],
+        "Train, wrap, remember": ["train", "fit", "wrap", "fit_wrapped", "remember"],
+        "Judge": ["evaluate", "Verdict"],
+        "Decide": ["Gate", "PredictionSets", "Monitor"],
+        "Keep": ["save", "load", "export", "SavedModel", "Preprocessing"],
+    }
+    grouped = {name for names in groups.values() for name in names}
+    groups["Also"] = [name for name in homes if name not in grouped and name not in classifiers]
+    parts = [
+        "# The public names",
+        "All of them are attributes of `totalcal`: `totalcal.etp`, `totalcal.fit`, …",
+    ]
+    for title, names in groups.items():
+        parts.append(f"## {title}")
+        parts += [_documented(homes[name]) for name in names if name in homes]
+    parts.append("## For scikit-learn")
+    listed = ", ".join(f"`{name}`" for name in classifiers)
+    parts.append(f"{listed}: one class per model, all with the parameters of this one.")
+    parts.append(_documented("totalcal.estimator.classifier.ProcessClassifier"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _documented(name: str) -> str:
+    """Here and on the page of its room, which is where other pages refer to."""
+    return f"::: {name}\n    options:\n      skip_local_inventory: true"
+
+
+def public_names() -> dict[str, str]:
+    """Each public name and where it is defined; a table of models or baselines is where the stub says."""
+    import totalcal
+
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    listed = {alias.name: f"totalcal.{node.module}.{alias.name}" for node in imports for alias in node.names}
+    return {name: _home(getattr(totalcal, name), where) for name, where in listed.items()}
+
+
+def _home(thing: Any, where: str) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else where
+
+
+def commands_page() -> str:
+    """The help of every command, as the terminal shows it."""
+    from typer.main import get_command
+
+    from totalcal.cli import app
+
+    parts = ["# The command line", "What `totalcal COMMAND --help` prints."]
+    for words in _commands(get_command(app)):
+        parts += [f"## totalcal {' '.join(words)}", f"```text\n{_help(words)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*before, name))
+        elif not command.hidden:
+            yield (*before, name)
+
+
+def _help(words: tuple[str, ...]) -> str:
+    from typer.testing import CliRunner
+
+    from totalcal.cli import app
+
+    settings = {"COLUMNS": "96", "TERMINAL_WIDTH": "96", "NO_COLOR": "1", "TERM": "dumb"}
+    shown = CliRunner().invoke(app, [*words, "--help"], env=settings).output
+    return "\n".join(line.rstrip() for line in shown.strip().splitlines())

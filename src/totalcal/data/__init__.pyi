@@ -1,0 +1,16 @@
+from .batches import ArrayData as ArrayData
+from .batches import Scaling as Scaling
+from .catalogue import CATALOGUE as CATALOGUE
+from .description import Arrays as Arrays
+from .domain import Task as Task
+from .domain import TaskData as TaskData
+from .domain import TaskOptions as TaskOptions
+from .loading import load as load
+from .own import from_arrays as from_arrays
+from .own import from_dataset as from_dataset
+from .own import from_image_folder as from_image_folder
+from .own import from_npz as from_npz
+from .own import from_table as from_table
+from .synthetic import GaussianTask as GaussianTask
+from .tasks import TASKS as TASKS
+from .tasks import task as task

@@ -1,0 +1,173 @@
+"""What scikit-learn does to a table before a model sees it: fitted steps, in a file without pickle.
+
+The steps are in the format of skops, which holds names and arrays, and makes nothing but what it knows to be
+harmless: scikit-learn's own transformers. Steps with code of the user's own are refused when they are saved.
+"""
+
+import io
+import warnings
+import zipfile
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import InputError, MissingExtraError, ModelFileError
+
+Kind = Literal["number", "word", "boolean"]
+
+_TRUSTED = ["numpy.dtype"]  # an imputer's; skops trusts scikit-learn's classes by itself
+_MOST_MEMBERS = 10_000
+
+
+class Column(NamedTuple):
+    """A column of the user's table by name, and what stands in it."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Fitted transformers of scikit-learn, and the columns that they take, where these have names.
+
+    Attributes:
+        transformer: A pipeline of transformers.
+        columns: Of the table that it was fitted on; None for a plain array, or if it is not known.
+    """
+
+    transformer: Any
+    columns: tuple[Column, ...] | None = None
+
+    def __call__(self, rows: Any) -> npt.NDArray[np.float64]:
+        """The numbers that the model takes, of rows as the user has them.
+
+        Args:
+            rows: A data frame, or an array whose columns stand in the order of `columns`.
+        """
+        values = self.transformer.transform(self._table(rows))
+        return np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=np.float64)
+
+    def packed(self) -> bytes:
+        """For a file.
+
+        Raises:
+            InputError: If a step is not scikit-learn's own.
+        """
+        skops = _skops()
+        content: bytes = skops.dumps(self.transformer)
+        unknown = _untrusted(content)
+        if unknown:
+            raise InputError(
+                f"the steps hold {unknown[0]}, and a file holds no code but the names of scikit-learn's own. "
+                "Take one of its transformers; or save the classifier alone, pipeline[-1].save(path), and "
+                "take the steps in your program, pipeline[:-1].transform(rows)."
+            )
+        return content
+
+    @classmethod
+    def unpacked(cls, content: bytes, columns: Any) -> Self:
+        """What `packed` gave, and `columns` as plain values.
+
+        Raises:
+            ModelFileError: If the content is damaged, or asks for anything that is not scikit-learn's own.
+        """
+        _check_size(content)
+        unknown = _untrusted(content)
+        if unknown:
+            raise ModelFileError(
+                f"its steps ask for {unknown[0]}, which is none of scikit-learn's transformers. "
+                "totalcal did not write this file: do not use it."
+            )
+        try:
+            transformer = _skops().loads(content, trusted=_TRUSTED)
+        except Exception as error:  # of whatever kind the damage happens to cause
+            raise ModelFileError(f"its steps cannot be read ({error}). Save it again.") from error
+        if not hasattr(transformer, "transform"):
+            raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
+        known = None if columns is None else tuple(Column(str(name), kind) for name, kind in columns)
+        return cls(transformer, known)
+
+    def as_json(self) -> dict[str, Any]:
+        """What a reader may want to know without loading the steps."""
+        names = [name for name, _ in getattr(self.transformer, "steps", [])]
+        return {"names": names, "columns": None if self.columns is None else [*map(list, self.columns)]}
+
+    def _table(self, rows: Any) -> Any:
+        if self.columns is None or hasattr(rows, "iloc"):
+            return rows
+        return frame(np.asarray(rows, dtype=object), self.columns)
+
+
+def columns_of(table: Any) -> tuple[Column, ...] | None:
+    """The columns of a data frame; None for anything else.
+
+    Raises:
+        InputError: If a column holds neither numbers nor words.
+    """
+    if not hasattr(table, "iloc"):
+        return None
+    return tuple(Column(str(name), _kind(name, table[name].dtype)) for name in table.columns)
+
+
+def frame(cells: npt.NDArray[np.object_], columns: tuple[Column, ...]) -> Any:
+    """A data frame of cells, each column in its type: what is missing in it is NaN."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "a table with words in it") from error
+    if cells.ndim != 2 or cells.shape[1] != len(columns):
+        raise InputError(
+            f"the model takes rows of {len(columns)} columns, but these have {cells.shape[1:]}: "
+            f"{', '.join(column.name for column in columns[:5])}{', …' if len(columns) > 5 else ''}."
+        )
+    types = {"number": np.float64, "word": object, "boolean": object}
+    return pd.DataFrame(
+        {name: pd.Series(cells[:, i], dtype=types[kind]) for i, (name, kind) in enumerate(columns)}
+    )
+
+
+def _kind(name: Any, dtype: Any) -> Kind:
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
+
+    if is_bool_dtype(dtype):
+        return "boolean"
+    if is_numeric_dtype(dtype):
+        return "number"
+    if is_object_dtype(dtype) or is_string_dtype(dtype) or dtype.name == "category":
+        return "word"
+    raise InputError(
+        f"the column {name!r} holds {dtype}; a file knows numbers, words and booleans. "
+        "Make numbers of it before the pipeline."
+    )
+
+
+def _untrusted(content: bytes) -> list[str]:
+    try:
+        return [name for name in _skops().get_untrusted_types(data=content) if name not in _TRUSTED]
+    except Exception as error:  # of whatever kind the damage happens to cause
+        raise ModelFileError(f"its steps cannot be read ({error}). Save it again.") from error
+
+
+def _check_size(content: bytes) -> None:
+    """Nothing is compressed, so that no small file becomes a large one in memory."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"its steps are damaged ({error}). Copy or save it again.") from error
+    if len(members) > _MOST_MEMBERS or any(
+        member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content) for member in members
+    ):
+        raise ModelFileError("its steps are compressed. totalcal did not write this file: do not use it.")
+
+
+def _skops() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import skops.io
+    except ImportError as error:
+        raise MissingExtraError("skops", "tables", "a pipeline in a file") from error
+    return skops.io

@@ -1,0 +1,102 @@
+"""Where the service listens, and how patient it is with a connection. uvicorn does the rest."""
+
+import asyncio
+import json
+from typing import Any
+
+from totalcal.errors import InputError, MissingExtraError
+from totalcal.serving.app import Service, application
+from totalcal.serving.guard import LOOPBACK, too_slow
+
+_CONNECTIONS = 1024
+
+
+def run(service: Service, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve until SIGTERM or SIGINT; then answer what was accepted, and end.
+
+    Raises:
+        InputError: If other machines could ask, and there is no token.
+    """
+    server(service, host, port).run()
+
+
+def server(service: Service, host: str = "127.0.0.1", port: int = 8000) -> Any:
+    """A `uvicorn.Server` of the service; port 0 takes any that is free."""
+    check_binding(host, service.token)
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("uvicorn", "serve", "a service") from error
+    seconds = service.limits.seconds
+    configuration = uvicorn.Config(
+        application(service), host=host, port=port, http=impatient_protocol(seconds), ws="none",
+        log_level="error", access_log=False, server_header=False, limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=5, timeout_graceful_shutdown=int(2 * seconds) + 1,
+    )  # fmt: skip
+    return uvicorn.Server(configuration)
+
+
+def check_binding(host: str, token: str | None) -> None:
+    """Other machines may ask only with a token."""
+    if token is None and host not in LOOPBACK:
+        raise InputError(
+            f"bound to {host}, other machines could ask, and there is no token. Set TOTALCAL_TOKEN, or give "
+            "--token-file; or stay on 127.0.0.1."
+        )
+    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
+        raise InputError("a token has 16 or more plain characters: make one with `openssl rand -hex 32`.")
+
+
+def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP/1.1, in which a request's head has to come, and an answer to be read, within this time.
+
+    uvicorn itself waits for both for ever, and a thousand such connections would keep everybody else out. The
+    guard sees a request only after its head; it times the body.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        _head_is_due: asyncio.TimerHandle | None = None
+        _reading_is_due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._head_is_due = self.loop.call_later(seconds, self._refuse)
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            if self._head_is_due is None and (before is None or before.response_complete):
+                self._head_is_due = self.loop.call_later(seconds, self._refuse)
+            super().data_received(data)
+            if self.cycle is not before:
+                self._head_is_due = _cancelled(self._head_is_due)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._reading_is_due = self.loop.call_later(seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._reading_is_due = _cancelled(self._reading_is_due)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_is_due = _cancelled(self._head_is_due)
+            self._reading_is_due = _cancelled(self._reading_is_due)
+            super().connection_lost(exc)
+
+        def _refuse(self) -> None:
+            content = json.dumps({"error": too_slow(seconds).reason}).encode()
+            head = (
+                "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + content)
+            self.transport.close()
+
+    return Impatient
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    if timer is not None:
+        timer.cancel()
+    return None

@@ -1,0 +1,107 @@
+"""docs/adding_more.md: a copy of the package, changed as the checklists say, has all that was added."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHANGES = {
+    "registry.py": [('"mc_dropout", "ensemble")', '"mc_dropout", "ensemble", "plain")')],
+    "baselines/baseline.py": [
+        (
+            '{"temperature": TEMPERATURE,',
+            '{"plain": Baseline(Nets.OF_ITS_SEED, lambda nets, _: from_module(nets[0], "logits")), '
+            '"temperature": TEMPERATURE,',
+        )
+    ],
+    "baselines/ood.py": [
+        ('        "knn": knn,', '        "knn": knn, "norm": lambda train: lambda f, l: f.norm(dim=-1),')
+    ],
+    "data/synthetic.py": [
+        (
+            '        "inverted":',
+            '        "black": SyntheticOOD("far", lambda images, draw: images * 0),\n        "inverted":',
+        )
+    ],
+    "scores/verdict.py": [
+        ("    augrc: float\n", "    augrc: float\n    sureness: float\n"),
+        ('"augrc",\n', '"augrc", "sureness",\n'),
+    ],
+    "scores/evaluate.py": [
+        (
+            '        "majority_error":',
+            '        "sureness": float(confidence.mean()),\n        "majority_error":',
+        )
+    ],
+    "records/labels.py": [
+        (
+            '    "augrc": Score(',
+            '    "sureness": Score("Sureness", False, percent=True),\n    "augrc": Score(',
+        )
+    ],
+    "uncertainties.py": [
+        (
+            '        "entropy": lambda',
+            '        "doubt": lambda p: 1 - p.probabilities.max(1).values,\n        "entropy": lambda',
+        )
+    ],
+}
+QUESTIONS = """
+from pathlib import Path
+import numpy as np
+from totalcal.bench.domain import domain_jobs
+from totalcal.bench.grid import Grid, grid_jobs, models_named
+from totalcal.records.domain import domain_records
+from totalcal.records.folders import finished_records
+from totalcal.records import describe
+
+assert "plain" in models_named("baselines")
+grid = Grid("digits", "laptop", {"epochs": 1, "train_limit": 200, "panel": ["black"], "joint_sets": 2})
+jobs = grid_jobs(grid.configurations(["softmax", "plain"], 1), Path("runs"))
+jobs.run("sequential")
+assert jobs.are_done, [folder.failures for folder in jobs.folders()]
+records = {record["model"]: record for record in finished_records(Path("runs"))}
+assert records["plain"]["error"] == records["softmax"]["error"]
+assert 0 < records["plain"]["sureness"] < 1 and describe("sureness").title == "Sureness"
+assert "auroc/black" in records["softmax"] and "auroc_by_doubt/black" in records["softmax"]
+domain_jobs(jobs.folders(), corruptions=[]).run("sequential")
+assert any("auroc_by_norm" in line for line in domain_records(Path("runs")))
+"""
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """The package as the checklists leave it: its source folder."""
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, changes in CHANGES.items():
+        file = source / "totalcal" / name
+        text = file.read_text(encoding="utf-8")
+        for before, after in changes:
+            assert text.count(before) == 1, (
+                f"{name} no longer has {before!r}: mend the checklist and this test"
+            )
+            text = text.replace(before, after)
+        file.write_text(text, encoding="utf-8")
+    return source
+
+
+def test_what_the_page_says_is_enough(changed: Path, tmp_path: Path) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", QUESTIONS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(changed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode == 0, asked.stderr
+
+
+def test_the_page_names_every_file_that_changes() -> None:
+    page = (ROOT / "docs" / "adding_more.md").read_text(encoding="utf-8")
+    assert [name for name in CHANGES if name not in page] == []

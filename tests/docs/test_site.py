@@ -1,0 +1,90 @@
+"""The site builds without a warning and offline; the gallery runs; every name and command has its place."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
+SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built with warnings as errors: a link, an anchor or a page that does not exist fails it."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def pages(site: Path) -> list[Path]:
+    return [
+        page
+        for page in site.rglob("*.html")
+        if page.name != "404.html" and "results/fashion" not in str(page)
+    ]
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    fetched = re.compile(
+        r"""<(?:script|img|iframe)[^>]*\bsrc=["'](?:https?:)?//|<link[^>]*stylesheet[^>]*href=["']http"""
+    )
+    assert [page.name for page in pages(site) if fetched.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
+    html = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    homes = {name: home for name, home in SITE["public_names"]().items() if not name.endswith("Classifier")}
+    assert len(homes) > 25
+    assert [name for name, home in homes.items() if f'id="{home}"' not in html] == []
+
+
+def test_every_command_shows_its_help(site: Path) -> None:
+    html = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    for command in ("predict", "serve", "run", "data fetch"):
+        assert f"totalcal {command}" in html
+    assert html.count("Usage:") > 15
+
+
+def test_the_gallery_has_eight_examples_at_least_each_with_its_figure() -> None:
+    assert len(GALLERY) >= 8
+    assert [script.name for script in GALLERY if not script.with_suffix(".png").exists()] == []
+
+
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path(str(script))
+    assert (tmp_path / f"{script.stem}.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("link", "becomes"),
+    [
+        (
+            "[a](../src/totalcal/functional/cells.py)",
+            "[a](reference/functional.md#totalcal.functional.cells)",
+        ),
+        ("[a](../src/totalcal/process.py)", "[a](reference/core.md#totalcal.process)"),
+        ("[a](../tests/contracts)", "a"),
+        ("[a](../CONTRIBUTING.md)", "[a](contributing.md)"),
+        ("![a](images/truth.png)", "![a](images/truth.png)"),
+        ("[a](#here)", "[a](#here)"),
+    ],
+)
+def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> None:
+    assert SITE["rewritten"](link, "domain.md") == becomes

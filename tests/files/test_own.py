@@ -1,0 +1,104 @@
+"""A net of the user's own, named on the command line: never by the file."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import totalcal
+from totalcal.errors import InputError, ModelFileError, UnknownNameError
+from totalcal.files.own import load_named, made_backbone
+
+CODE = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 3))
+
+    def forward(self, rows):
+        return self.layers(rows)
+
+def wider(): return Net(16)
+def hungry(width): return Net(width)
+def none(): return 1
+number = 7
+"""
+
+
+@pytest.fixture
+def own_code(tmp_path, monkeypatch):
+    """A module in the current folder, a model around its net, and that model's file."""
+    (tmp_path / "own_nets.py").write_text(CODE)
+    (tmp_path / "broken_nets.py").write_text("import no_such_package_anywhere\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != ""])
+    monkeypatch.delitem(sys.modules, "own_nets", raising=False)
+    torch.manual_seed(0)
+    model = totalcal.etp(made_backbone("own_nets:Net"), num_classes=3)
+    rows = torch.randn(40, 4)
+    preprocessing = totalcal.Preprocessing.fitted(rows.numpy(), columns=list("abcd"))
+    totalcal.save(model, tmp_path / "own.totalcal", preprocessing=preprocessing)
+    np.savez(tmp_path / "rows.npz", rows.numpy())
+    return tmp_path
+
+
+def test_a_file_with_the_users_net_predicts_as_the_model_did(own_code):
+    restored = load_named("own.totalcal", "own_nets:Net")
+    assert isinstance(restored.model.backbone.layers, nn.Sequential)
+    by_hand = totalcal.load("own.totalcal", backbone=made_backbone("own_nets:Net"))
+    rows = np.load("rows.npz")["arr_0"]
+    assert torch.equal(restored.predict(rows).probabilities, by_hand.predict(rows).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("own_nets", InputError, "package.module:factory"),
+        ("no_nets:Net", InputError, "no module no_nets"),
+        ("own_nets.deeper:Net", InputError, "own_nets"),
+        ("broken_nets:Net", InputError, "no_such_package_anywhere"),
+        ("own_nets:Nett", UnknownNameError, "Did you mean 'Net'"),
+        ("own_nets:number", InputError, "but is a int"),
+        ("own_nets:hungry", InputError, "called without arguments"),
+        ("own_nets:none", InputError, "gives a int"),
+    ],
+)
+def test_what_makes_no_net_is_refused_with_the_reason(own_code, name, error, words):
+    with pytest.raises(error, match=words):
+        made_backbone(name)
+
+
+def test_weights_that_do_not_fit_are_refused(own_code):
+    with pytest.raises(ModelFileError, match="exactly as it was"):
+        load_named("own.totalcal", "own_nets:wider")
+
+
+def test_the_file_asks_for_a_net_that_nobody_named(own_code):
+    with pytest.raises(ModelFileError, match=r"--backbone package\.module:factory"):
+        load_named("own.totalcal")
+
+
+def test_predict_takes_the_net_from_the_current_folder(own_code):
+    command = [sys.executable, "-c", "from totalcal.cli import main; main()", "predict", "own.totalcal"]
+    command += ["rows.npz", "-o", "out.csv", "--backbone", "own_nets:Net"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len((own_code / "out.csv").read_text().splitlines()) == 41
+
+
+def test_serve_takes_it_too(own_code, monkeypatch):
+    from typer.testing import CliRunner
+
+    from totalcal.cli import app
+    from totalcal.serving import listening
+
+    served = []
+    monkeypatch.setattr(listening, "run", lambda service, host, port: served.append(service))
+    done = CliRunner().invoke(app, ["serve", "own.totalcal", "--backbone", "own_nets:Net"])
+    assert done.exit_code == 0, done.output
+    assert type(served[0].saved.model.backbone).__name__ == "Net"
