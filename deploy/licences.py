@@ -12,13 +12,13 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 _LONGEST = 80
-_HEAD = """# Licences of what is installed
+_HEAD = """# Licences of installed packages
 
-Everything that `pip install 'totalcal[all]'` brings, with the versions that the tests ran with;
-`pip install --constraint deploy/pinned.txt 'totalcal[all]'` installs exactly these. totalcal itself is under
-the MIT licence. Made by `make licences` from the packages' own metadata.
+Every package that `pip install 'totalcal[all]'` brings, with the versions that the tests ran with. To install
+exactly these: `pip install --constraint deploy/pinned.txt 'totalcal[all]'`. totalcal itself is under the MIT
+licence. `make licences` writes this page from the packages' own metadata.
 
-| package | version | licence, as the package states it |
+| package | version | licence, as stated by the package |
 | --- | --- | --- |
 """
 
