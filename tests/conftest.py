@@ -12,7 +12,7 @@ from totalcal.records.folders import RunFolder
 from totalcal.records.store import append_line
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -77,3 +77,21 @@ def browser() -> Iterator["Browser"]:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def open_page(browser: "Browser") -> Iterator[Callable[[Path], "Page"]]:
+    """Opens a file; whatever the browser complains of fails the test."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+
+    def opened(file: Path) -> "Page":
+        page.goto(file.as_uri())
+        return page
+
+    yield opened
+    page.close()
+    assert complaints == []

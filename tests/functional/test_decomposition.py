@@ -1,4 +1,7 @@
-"""The three terms against the law of total variance on simulated labels, and the paper's Proposition."""
+"""The three terms against the law of total variance on simulated labels, and the paper's Proposition.
+
+The joint against brute force.
+"""
 
 import math
 
@@ -7,7 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from totalcal.functional.decomposition import categorical_entropy, decompose, variance_over_draws
+from totalcal.functional.decomposition import categorical_entropy, decompose, log_joint, variance_over_draws
 
 
 @settings(deadline=None, max_examples=30)
@@ -81,3 +84,13 @@ def test_draws_of_an_ensembles_members_are_compared_without_bias(members: int, d
     drawn = own + torch.randn(20_000, members, draws, generator=generator)
     found = variance_over_draws(drawn.flatten(1).T, members=members)
     assert float(found.mean()) == pytest.approx(5, rel=0.05)
+
+
+def test_the_mean_over_draws_stands_outside_of_the_product() -> None:
+    likelihoods = torch.tensor([[0.9, 0.8], [0.1, 0.3]], dtype=torch.float64)
+    expected = torch.log((torch.tensor(0.9 * 0.8) + 0.1 * 0.3) / 2).double()
+    torch.testing.assert_close(log_joint(likelihoods.log()), expected)
+
+
+def test_a_long_product_does_not_underflow() -> None:
+    assert torch.isfinite(log_joint(torch.full((3, 10_000), -5.0)))

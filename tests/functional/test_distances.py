@@ -1,8 +1,14 @@
-"""Distances against scipy, scikit-learn and brute force."""
+"""Distances against scipy, scikit-learn and brute force.
+
+Tail probabilities: the promise by simulation, the tail against scipy.
+"""
+
+import math
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from sklearn.cluster import KMeans
@@ -10,6 +16,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from totalcal.functional import distances
+from totalcal.functional.distances import Tails, conformal_p_value, fisher
 
 CLASSES = 3
 
@@ -139,3 +146,100 @@ def test_tokens_are_averaged_row_by_row() -> None:
     values, rows = torch.arange(10.0).reshape(5, 2), torch.tensor([1, 0, 1, 1, 0])
     expected = torch.stack([values[rows == row].mean(0) for row in range(2)])
     torch.testing.assert_close(distances.mean_by_row(values, rows, 2), expected)
+
+
+def log_tail_probability(scores: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    return Tails.fitted(reference[:, None]).log_p(scores[:, None])[:, 0]
+
+
+LEVELS = np.array([0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.9])
+
+
+def sampler(kind: str) -> stats.rv_continuous | stats.rv_discrete:
+    return {
+        "continuous": stats.lognorm(1.5),
+        "ties": stats.poisson(1.3),
+        "nearly constant": stats.bernoulli(0.02),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["continuous", "ties", "nearly constant"])
+@pytest.mark.parametrize(("calibration_rows", "repetitions"), [(20, 20_000), (200, 10_000), (5_000, 2_000)])
+def test_a_row_like_the_held_out_ones_has_p_at_most_a_with_probability_at_most_a(
+    kind: str, calibration_rows: int, repetitions: int
+) -> None:
+    random = np.random.default_rng(calibration_rows)
+    scores = sampler(kind).rvs((repetitions, calibration_rows + 1), random_state=random).astype(float)
+    new, calibration = torch.tensor(scores[:, :1]), torch.tensor(np.sort(scores[:, 1:], axis=1))
+    p = torch.cat([conformal_p_value(one, rows) for one, rows in zip(new, calibration, strict=True)]).numpy()
+    share = (p[:, None] <= LEVELS).mean(0)
+    surely_more = stats.binom.isf(1e-6, repetitions, LEVELS) / repetitions
+    assert (share <= surely_more).all()
+    assert p.min() >= 1 / (calibration_rows + 1)
+    if kind == "continuous":  # exact: no power is given away
+        exact = np.floor(LEVELS * (calibration_rows + 1)) / (calibration_rows + 1)
+        assert (share >= stats.binom.ppf(1e-6, repetitions, exact) / repetitions).all()
+
+
+def test_p_values_are_counts_by_brute_force() -> None:
+    calibration = torch.tensor([1.0, 2.0, 2.0, 2.0, 5.0])
+    for score in (0.5, 1.0, 2.0, 3.0, 5.0, 6.0):
+        expected = (1 + sum(s >= score for s in calibration.tolist())) / 6
+        assert conformal_p_value(torch.tensor([score]), calibration).item() == pytest.approx(expected)
+
+
+def test_the_tail_of_exponential_scores_is_their_survival_function() -> None:
+    reference = torch.tensor(np.sort(stats.expon.rvs(size=20_000, random_state=0)))
+    scores = torch.tensor([4.0, 8.0, 40.0, 400.0], dtype=torch.float64)
+    np.testing.assert_allclose(log_tail_probability(scores, reference), stats.expon.logsf(scores), rtol=0.06)
+
+
+def test_the_tail_is_that_of_scipy_s_exponential_fit_of_the_excesses() -> None:
+    reference = torch.tensor(np.sort(stats.gamma(3).rvs(2_001, random_state=1)))
+    quantile = np.quantile(reference, 0.95)  # 0.95 · 2,000 is whole: the quantile is one of the scores
+    _, scale = stats.expon.fit(reference[reference > quantile] - quantile, floc=0)
+    scores = torch.tensor([quantile + 1.0, quantile + 30.0], dtype=torch.float64)
+    start = math.log((1 + int((reference >= quantile).sum())) / 2_002)
+    expected = start + stats.expon(scale=scale).logsf(scores.numpy() - quantile)
+    np.testing.assert_allclose(log_tail_probability(scores, reference), expected, rtol=1e-9)
+
+
+def test_log_probabilities_fall_with_the_score_and_are_counts_below_the_tail() -> None:
+    reference = torch.tensor(np.sort(stats.norm.rvs(size=400, random_state=2)))
+    scores = torch.linspace(-4, 50, 3_000, dtype=torch.float64)
+    found = log_tail_probability(scores, reference)
+    assert (found.diff() <= 1e-12).all()
+    body = scores < reference[int(0.95 * 399)]
+    torch.testing.assert_close(found[body], conformal_p_value(scores[body], reference).log())
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9])
+def test_ties_beyond_the_percentile_fall_back_to_counts(noise: float) -> None:
+    ends = 1 + noise * torch.rand(50, dtype=torch.float64)
+    reference = torch.cat([torch.linspace(0, 1, 151, dtype=torch.float64)[:-1], ends]).sort().values
+    scores = torch.tensor([0.5, 2.0, 1e6], dtype=torch.float64)
+    torch.testing.assert_close(
+        log_tail_probability(scores, reference), conformal_p_value(scores, reference).log()
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 20])
+def test_few_reference_scores_are_enough(rows: int) -> None:
+    found = log_tail_probability(torch.tensor([-1.0, 0.5, 99.0]), torch.linspace(0, 1, rows))
+    assert found.isfinite().all()
+    assert (found <= 0).all()
+
+
+def test_each_statistic_has_a_tail_of_its_own() -> None:
+    reference = torch.rand(50, 3, dtype=torch.float64) * torch.tensor([1.0, 10.0, 0.0])
+    scores = torch.rand(7, 3, dtype=torch.float64) * 20
+    together = Tails.fitted(reference).log_p(scores)
+    for j in range(3):
+        alone = Tails.fitted(reference[:, j : j + 1]).log_p(scores[:, j : j + 1])
+        torch.testing.assert_close(together[:, j : j + 1], alone)
+
+
+def test_twice_fisher_s_statistic_has_the_chi_squared_distribution_scipy_combines_by() -> None:
+    p = torch.tensor([0.2, 0.03, 0.5], dtype=torch.float64)
+    statistic, _ = stats.combine_pvalues(p.numpy(), method="fisher")
+    assert 2 * fisher(p.log()).item() == pytest.approx(statistic)

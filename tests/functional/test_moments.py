@@ -1,4 +1,7 @@
-"""Moments of functions of Gaussians, against quadrature by scipy and against draws."""
+"""Moments of functions of Gaussians, against quadrature by scipy and against draws.
+
+Points in the place of draws: what they integrate exactly, and how near they come where they do not.
+"""
 
 import math
 from functools import partial
@@ -11,7 +14,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from totalcal.functional import moments
-from totalcal.functional.moments import Moments
+from totalcal.functional.moments import Moments, gaussian_points, pairs_for
 from totalcal.functional.moments import covariance_of_linear as covariance
 
 GRID = [(m, v) for m in (-6.0, -1.0, 0.0, 0.3, 2.0, 8.0) for v in (1e-6, 0.04, 1.0, 9.0)]
@@ -130,3 +133,39 @@ def draw(given: Moments, draws: int = DRAWS) -> Tensor:
 def assert_moments(found: Moments, drawn: Tensor, tolerance: float = 0.01) -> None:
     assert_close(found.mean, drawn.mean(0), rtol=0, atol=tolerance * float(drawn.std(0).max()))
     assert_close(found.variance, drawn.var(0), rtol=2 * tolerance, atol=1e-4)
+
+
+DOUBLE = torch.zeros((), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("dimensions", "pairs"), [(2, 8), (10, 10), (16, 16)])
+def test_polynomials_of_degree_three_are_integrated_exactly(dimensions, pairs) -> None:
+    points = gaussian_points(dimensions, pairs, DOUBLE)
+    products = torch.einsum("si,sj,sk->sijk", points, points, points)
+    assert_close(points.mean(0), torch.zeros(dimensions).double(), rtol=0, atol=1e-12)
+    assert_close(points.T @ points / len(points), torch.eye(dimensions).double(), rtol=0, atol=1e-12)
+    assert_close(products.mean(0), torch.zeros_like(products[0]), rtol=0, atol=1e-12)
+
+
+def test_in_many_dimensions_each_column_still_has_variance_one() -> None:
+    points = gaussian_points(200, pairs_for(200), DOUBLE)
+    assert_close(points.square().mean(0), torch.ones(200).double())
+    assert_close(points.mean(0), torch.zeros(200).double())
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_mean_of_a_softmax_is_nearer_than_by_a_hundred_draws(classes) -> None:
+    torch.manual_seed(0)
+    logits, scale = 2 * torch.randn(100, 1, classes).double(), 0.5 + torch.rand(100, 1, classes).double()
+
+    def expected(noise: Tensor) -> Tensor:
+        return (logits + scale * noise).softmax(-1).mean(1)
+
+    truth, drawn = expected(torch.randn(10_000, classes)), expected(torch.randn(100, 100, classes))
+    found = expected(gaussian_points(classes, pairs_for(classes), DOUBLE))
+    assert (found - truth).abs().mean() < (drawn - truth).abs().mean()
+
+
+def test_points_are_the_same_on_every_call_and_differ_by_seed() -> None:
+    assert_close(gaussian_points(5, 8, DOUBLE), gaussian_points(5, 8, DOUBLE), rtol=0, atol=0)
+    assert not torch.equal(gaussian_points(5, 8, DOUBLE), gaussian_points(5, 8, DOUBLE, seed=1))

@@ -15,7 +15,7 @@ from totalcal.records.folders import RunFolder
 from totalcal.report import write_report
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 CLASSES = ("zero", "one", "two", "three")
 
@@ -149,24 +149,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(runs: Path) -> Path:
     """The page about `runs`."""
     return write_report(runs, runs.parent / "report.html")
-
-
-@pytest.fixture
-def open_page(browser: "Browser") -> Iterator[Callable[[Path], "Page"]]:
-    """Opens a file; whatever the browser complains of fails the test."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
-
-    def opened(file: Path) -> "Page":
-        page.goto(file.as_uri())
-        return page
-
-    yield opened
-    page.close()
-    assert complaints == []
 
 
 @pytest.fixture

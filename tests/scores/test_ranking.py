@@ -70,3 +70,85 @@ def test_any_rising_map_leaves_the_ranking_alone():
 def test_a_tpr_of_nothing_is_refused():
     with pytest.raises(InputError, match="tpr"):
         scores.fpr_at_tpr([0.1], [0.2], tpr=0)
+
+
+@st.composite
+def confidences_and_mistakes(draw, most=7):
+    size = draw(st.integers(1, most))
+    confidence = draw(st.lists(st.sampled_from([0.2, 0.5, 0.5, 0.9]), min_size=size, max_size=size))
+    mistakes = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
+    return np.array(confidence), np.array(mistakes)
+
+
+def mean_over_orders(confidence, losses, area):
+    """The area for every order that the confidences allow, averaged: what a tie is worth."""
+    values = []
+    for order in itertools.permutations(range(len(losses))):
+        if all(confidence[i] >= confidence[j] for i, j in itertools.pairwise(order)):
+            values.append(area(losses[list(order)]))
+    return np.mean(values)
+
+
+def area_under_risks(ordered):
+    return np.mean([ordered[:k].mean() for k in range(1, len(ordered) + 1)])
+
+
+@settings(deadline=None, max_examples=40)
+@given(confidences_and_mistakes(most=6))
+def test_aurc_is_the_mean_over_all_orders_of_the_ties(drawn):
+    assert_allclose(scores.aurc(*drawn), mean_over_orders(*drawn, area_under_risks), atol=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(confidences_and_mistakes(most=40))
+def test_augrc_has_its_closed_form(drawn):
+    confidence, mistakes = drawn
+    wrong = mistakes.mean()
+    failure_auroc = roc_auc_score(mistakes, -confidence) if 0 < wrong < 1 else 0.5
+    assert_allclose(
+        scores.augrc(*drawn), (1 - failure_auroc) * wrong * (1 - wrong) + wrong**2 / 2, atol=1e-12
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(confidences_and_mistakes(most=40))
+def test_excess_is_never_negative_and_zero_for_the_best_order(drawn):
+    confidence, mistakes = drawn
+    assert scores.excess_aurc(confidence, mistakes) >= -1e-12
+    assert scores.excess_aurc(1.0 - mistakes, mistakes) == pytest.approx(0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(confidences_and_mistakes(most=40), st.floats(0, 1))
+def test_coverage_at_risk_is_the_best_of_all_thresholds(drawn, risk):
+    confidence, mistakes = drawn
+    allowed = [
+        answered.mean()
+        for answered in (confidence >= threshold for threshold in confidence)
+        if mistakes[answered].mean() <= risk
+    ]
+    point = scores.coverage_at_risk(confidence, mistakes, risk)
+    assert point.coverage == pytest.approx(max(allowed, default=0.0))
+    answered = confidence >= point.threshold
+    assert answered.mean() == pytest.approx(point.coverage)
+
+
+@settings(deadline=None, max_examples=60)
+@given(confidences_and_mistakes(most=40), st.floats(0.01, 1))
+def test_risk_at_coverage_answers_enough_and_no_more_than_a_tie_too_many(drawn, coverage):
+    confidence, mistakes = drawn
+    point = scores.risk_at_coverage(confidence, mistakes, coverage)
+    answered = confidence >= point.threshold
+    assert answered.mean() >= coverage
+    assert (confidence > point.threshold).mean() < coverage
+    assert point.risk == pytest.approx(mistakes[answered].mean())
+
+
+def test_a_constant_confidence_has_the_risk_of_all_everywhere():
+    assert scores.aurc([0.5] * 4, [0, 1, 1, 0]) == pytest.approx(0.5)
+    assert scores.operating_points([0.5] * 4, [0, 1, 1, 0]) == [(0.5, 1.0, 0.5)]
+
+
+def test_a_coverage_of_nothing_is_refused():
+    with pytest.raises(InputError, match="coverage"):
+        scores.risk_at_coverage([0.5], [0], coverage=0)

@@ -1,11 +1,21 @@
+"""`totalcal inspect`, `predict`, `export` and `score` as people type them."""
+
+import json
 import subprocess
 import sys
 
+import numpy as np
+import pytest
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
+from totalcal import save
 from totalcal.cli import app
 from totalcal.files.saved import load
+from totalcal.predicting.exported import open_exported
 
 
 def run(*arguments):
@@ -70,3 +80,50 @@ def test_draws_that_are_no_number_are_refused(model_file, table, tmp_path):
     result = run("predict", model_file, table, "-o", tmp_path / "out.csv", "--draws", "many")
     assert result.exit_code == 2
     assert "moments" in result.output
+
+
+def test_export_writes_a_program_beside_the_model_and_says_how_near_it_is(saved_model, rows_of, tmp_path):
+    saved = saved_model("softmax", "mlp", whole=False)
+    save(saved.model, tmp_path / "m.totalcal", classes=saved.classes, preprocessing=saved.preprocessing)
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "m.totalcal"), "--to", "pt2", "--draws", "0"])
+    assert done.exit_code == 0, done.output
+    assert "probabilities, entropy" in done.output.replace("\n", " ")
+    assert "from the model on 8 rows" in done.output.replace("\n", " ")
+    exported = open_exported(tmp_path / "m.pt2")
+    assert exported.classes == saved.classes
+    assert exported.predict(rows_of("mlp", 3, seed=6))["probabilities"].shape == (3, 3)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What a scikit-learn user would save."""
+    features, labels = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(features, labels)
+    elsewhere = features.mean(axis=0) + np.random.default_rng(0).normal(size=(40, 4))
+    test, other = tmp_path / "predictions.npz", tmp_path / "other.npz"
+    np.savez(test, probabilities=model.predict_proba(features), labels=labels)
+    np.savez(other, probabilities=model.predict_proba(elsewhere))
+    return str(test), str(other), log_loss(labels, model.predict_proba(features))
+
+
+def test_arrays_saved_from_scikit_learn_are_judged(files):
+    test, other, nll = files
+    done = run("score", test, "--ood", other, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert_allclose(found["nll"], nll, rtol=1e-9)
+    assert {"error", "nll", "brier", "ece", "auroc"} <= set(found)
+    assert 0 <= found["auroc"] == found["auroc/other"] <= 1
+
+
+def test_without_json_it_prints_a_table(files):
+    done = run("score", files[0], "--ood", files[1])
+    assert done.exit_code == 0
+    assert "out-of-distribution (OOD) is the positive class" in done.output
+
+
+def test_a_bad_file_is_an_error_of_ours(tmp_path):
+    from totalcal.errors import InputError
+
+    done = run("score", str(tmp_path / "absent.npz"))
+    assert isinstance(done.exception, InputError)

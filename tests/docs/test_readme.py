@@ -11,7 +11,7 @@ import totalcal
 from totalcal import MODELS
 from totalcal.backbones import mlp
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README = (Path(__file__).parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 

@@ -1,14 +1,23 @@
-"""The commands that read runs: cheap to start, silent about paths and times."""
+"""A grid as people type it: `totalcal run`, `status` and `demo`; what reads runs is cheap to start."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from totalcal.cli.app import app, run
+from totalcal.cli import app
+from totalcal.cli.app import run
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import append
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 
 SCORES = {"error": 0.1, "ece": 0.02, "ece_100": 0.03, "nll": 0.4, "auroc": 0.9, "majority_error": 0.9}
 
@@ -86,3 +95,33 @@ def test_mistakes_end_in_advice(words, hint, tmp_path, monkeypatch, capsys):
     assert run(app, words) == 2
     assert hint in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> Result:
+    words = ["demo", "--out", str(folder), "--models", "softmax,etp", "--seeds", "1", "--epochs", "2"]
+    return CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_it_ends_with_the_verdict_and_the_place_of_the_report(shown: Result, folder: Path) -> None:
+    assert shown.exit_code == 0
+    assert "model fit" in shown.output
+    assert "not beaten" in shown.output
+    assert str(folder / "report.html") in shown.output.replace("\n", "")
+
+
+def test_its_report_shows_what_real_runs_leave_behind(
+    shown: Result, folder: Path, open_page: Callable[[Path], "Page"]
+) -> None:
+    assert shown.exit_code == 0
+    page = open_page(folder / "report.html")
+    assert page.locator(".plot svg").count() >= 8
+    assert page.get_by_text("What does the memory hold?").count() == 2  # in the contents, and its heading
+    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -1,4 +1,8 @@
-"""Whatever happens to workers, every job ends done or given up, and nobody is blamed for another's death."""
+"""Jobs and rounds of them.
+
+One try at a run; and whatever happens to workers, every job ends done or given up, and nobody is blamed for
+another's death.
+"""
 
 import errno
 import shutil
@@ -6,9 +10,51 @@ from collections import namedtuple
 
 import pytest
 
-from totalcal.bench.jobs import StorageError, engine_named, run_rounds
+from totalcal.bench.jobs import StorageError, attempt, engine_named, run_rounds
 from totalcal.errors import UnknownNameError
-from totalcal.records.folders import State
+from totalcal.records.folders import RunFolder, State
+
+
+@pytest.fixture
+def folders(tmp_path):
+    runs = [RunFolder(tmp_path / name) for name in ("need", "run")]
+    for run in runs:
+        run.plan({})
+    return runs
+
+
+def test_work_waits_for_what_it_needs(folders):
+    need, run = folders
+    attempt(run, lambda _: None, [need])
+    assert run.state is State.WAITING
+    need.finish()
+    attempt(run, lambda _: None, [need])
+    assert run.state is State.DONE
+
+
+def test_work_fails_when_its_need_was_given_up(folders):
+    need, run = folders
+    need.give_up(ValueError("no"))
+    attempt(run, lambda _: None, [need])
+    assert run.failures[0]["error"].startswith("NeedFailedError")
+
+
+def test_work_that_is_done_is_not_done_again(folders):
+    _, run = folders
+    attempt(run, lambda _: None)
+    attempt(run, pytest.fail)
+    assert run.timing.starts == 1
+
+
+def test_an_interrupt_is_no_failure(folders):
+    _, run = folders
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attempt(run, interrupted)
+    assert run.state is State.STOPPED
 
 
 def _run(jobs, engine="loky", workers=2):

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 import totalcal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 WITHOUT_EXTRAS = """
