@@ -66,11 +66,33 @@ def test_a_mask_is_not_taken_for_labels_where_the_kind_is_known():
     assert kinds.labelled((pair[0], torch.tensor([0, 1])), like=pair[0]).labels is not None
 
 
-def test_three_tensors_are_two_inputs_and_labels_unless_the_kind_is_known():
+def test_a_mask_is_not_taken_for_labels_where_the_inputs_are_known_to_be_a_mapping():
     ids, mask, labels = torch.zeros(2, 3), torch.ones(2, 3), torch.tensor([0, 1])
-    found = kinds.labelled((ids, mask, labels))
-    assert isinstance(found.inputs, tuple)
-    assert found.labels is labels
+    known = {"input_ids": ids, "attention_mask": mask}
+    for batch in [(ids, mask), [ids, mask], Picture(ids, mask)]:
+        found = kinds.labelled(batch, like=known)
+        assert found.labels is None
+        assert kinds.count(found.inputs) == 2
+        assert len(list(kinds.tensors(found.inputs))) == 2
+    assert kinds.labelled((known, labels), like=known).labels is labels
+
+
+def test_three_tensors_are_two_inputs_and_labels():
+    ids, mask, labels = torch.zeros(2, 3), torch.ones(2, 3), torch.tensor([0, 1])
+    for like in (None, (ids, mask), {"input_ids": ids, "attention_mask": mask}):
+        found = kinds.labelled((ids, mask, labels), like)
+        assert isinstance(found.inputs, tuple)
+        assert found.labels is labels
+
+
+def test_a_pair_within_a_pair_is_inputs_as_a_loader_collates_it():
+    image, metadata, labels = torch.zeros(2, 1, 4, 4), torch.ones(2, 3), torch.tensor([0, 1])
+    for like in (None, (image, metadata)):
+        found = kinds.labelled([[image, metadata], labels], like)
+        assert isinstance(found.inputs, tuple)
+        assert found.labels is labels
+    with pytest.raises(InputError, match="several inputs are a tuple"):
+        kinds.as_inputs([image, metadata])
 
 
 def test_modules_are_called_as_pytorch_calls_them():

@@ -58,8 +58,8 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
 
     Args:
         batch: What a loader gives. A batch of one element, as `TensorDataset(x)` gives, has no labels.
-        like: Inputs whose kind is known. A tuple of as many tensors as `like` then is inputs without labels:
-            the mask of (ids, mask) is not taken for labels.
+        like: Inputs whose kind is known. A tuple of as many tensors as a tuple or mapping `like` has then is
+            inputs without labels: the mask of (ids, mask) is not taken for labels.
 
     Returns:
         The inputs, and the labels or None.
@@ -75,13 +75,16 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
         rest = {name: part for name, part in batch.items() if name != key}
         return _checked(rest, None if key is None else batch[key])
     if isinstance(batch, tuple) or _is_collated(batch):
-        if isinstance(like, tuple) and len(batch) == len(like) and not isinstance(batch[0], tuple | Mapping):
-            return _checked(batch if isinstance(batch, tuple) else tuple(batch), None)
-        if len(batch) == 1:
-            return _checked(batch[0], None)
-        if len(batch) == 2:
-            return _checked(batch[0], batch[1])
-        return _checked(tuple(batch[:-1]), batch[-1]) if like is None else _checked(tuple(batch), None)
+        parts = tuple(tuple(part) if _is_collated(part) else part for part in batch)
+        if isinstance(like, tuple | Mapping) and not isinstance(parts[0], tuple | Mapping):
+            if len(parts) != len(like) and _may_be_labels(parts[-1]):
+                return _checked(parts[:-1], parts[-1])
+            return _checked(batch if isinstance(batch, tuple) else parts, None)
+        if len(parts) == 1:
+            return _checked(parts[0], None)
+        if len(parts) == 2:
+            return _checked(*parts)
+        return _checked(parts[:-1], parts[-1]) if like is None else _checked(parts, None)
     return _checked(batch, None)
 
 
@@ -280,15 +283,25 @@ def _like(original: tuple[Any, ...], parts: list[Tensor]) -> tuple[Tensor, ...]:
 
 def _is_collated(batch: Any) -> bool:
     """Whether a list is what torch's loaders make of a tuple, rather than rows of numbers."""
-    return isinstance(batch, list) and any(isinstance(part, Tensor | Mapping | tuple) for part in batch)
+    return isinstance(batch, list) and any(
+        isinstance(part, Mapping | tuple) or (isinstance(part, Tensor) and part.dim() > 0) for part in batch
+    )
+
+
+def _may_be_labels(part: Any) -> bool:
+    """One whole number per row."""
+    found = _tensor(part, "labels")
+    return found.dim() == 1 and not found.is_floating_point()
 
 
 def _tensor(value: Any, name: str) -> Tensor:
     try:
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
+        kind = type(value).__name__
+        remedy = " Stack rows to one tensor; several inputs are a tuple." if kind == "list" else ""
         raise InputError(
-            f"{name} must be a tensor or an array of numbers, but is a {type(value).__name__} ({error})."
+            f"{name} must be a tensor or an array of numbers, but is a {kind} ({error}).{remedy}"
         ) from error
     if tensor.dim() == 0:
         raise ShapeError(f"{name} needs a first axis of rows, but is a single number.")

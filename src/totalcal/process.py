@@ -2,8 +2,9 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ from totalcal.inputs import (
     in_precision_of,
     in_types_of,
     joined,
+    labelled,
     tensors,
     types_in_words,
 )
@@ -67,6 +69,10 @@ CONTEXT_BLOCK = 50
 _FALLBACK_DRAWS = 10
 HeadLoss = Callable[[Head, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """From a head, embeddings, readouts and labels to the expected NLL and the local KL, as `Head.loss`."""
+
+
+Context: TypeAlias = Batch | tuple[Any, Any] | Mapping[str, Any]
+"""Labelled rows: a pair, or a mapping with `labels`."""
 
 
 class MomentsWarning(UserWarning):
@@ -218,7 +224,7 @@ class TuringProcess(nn.Module):
         self,
         inputs: Inputs,
         draws: Draws = 10,
-        context: Batch | None = None,
+        context: Context | None = None,
         generator: torch.Generator | None = None,
     ) -> Predictive:
         """The predictive distribution, with so many draws of θ = (w, Z); 0 takes mean weights and mean cells.
@@ -254,7 +260,7 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def predict_shared(
-        self, inputs: Inputs, draws: Draws = 10, context: Batch | None = None, seed: int = 0
+        self, inputs: Inputs, draws: Draws = 10, context: Context | None = None, seed: int = 0
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
@@ -287,10 +293,10 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def fixed_draws(
-        self, inputs: Inputs, draws: int = 10, context: Batch | None = None, seed: int = 0
+        self, inputs: Inputs, draws: int = 10, context: Context | None = None, seed: int = 0
     ) -> FixedDraws:
         """The draws of `predict_shared`, for `predict_fixed`; any rows will do as inputs."""
-        rows = self._received(inputs)
+        rows, context = self._received(inputs), self._checked_context(context)
         if context is not None:
             rows = _joined(self._received(context.inputs), rows)
         noise = self._shared_noise(rows, draws, seed)
@@ -298,12 +304,12 @@ class TuringProcess(nn.Module):
             return fixed_draws(self.backbone, rows, draws, noise, seed)
 
     @torch.no_grad()
-    def predict_fixed(self, inputs: Inputs, draws: FixedDraws, context: Batch | None = None) -> Predictive:
+    def predict_fixed(self, inputs: Inputs, draws: FixedDraws, context: Context | None = None) -> Predictive:
         """`predict_shared` without a random number: an exported program is made of this."""
         noise = self._shared_noise(as_inputs(inputs), draws.count, draws.seed)._replace(fixed=draws.rewound())
         return self._predicted(inputs, draws.count, context, noise, self._sampling(draws.count, draws.seed))
 
-    def predict_moments(self, inputs: Inputs, context: Batch | None = None) -> Predictive:
+    def predict_moments(self, inputs: Inputs, context: Context | None = None) -> Predictive:
         """One pass without draws: moments go through the backbone, and fixed points through latent and head.
 
         The same for any batch, every time, up to rounding; gradients flow.
@@ -319,7 +325,7 @@ class TuringProcess(nn.Module):
         inputs: Inputs,
         labels: Tensor,
         draws: int = 100,
-        context: Batch | None = None,
+        context: Context | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw.
@@ -329,12 +335,12 @@ class TuringProcess(nn.Module):
         """
         inputs = as_inputs(inputs)
         check_labels(labels, count(inputs), self.num_classes)
-        self._check_context(context)
-        belief, _ = self._beliefs(inputs, draws, context, _noise_for(draws, Sharing.SHARED, generator), ())
-        rows = torch.arange(len(labels), device=labels.device)
-        return log_joint(belief.log_mean[:, rows, labels])
+        rows, noise = self._checked_context(context), _noise_for(draws, Sharing.SHARED, generator)
+        belief, _ = self._beliefs(inputs, draws, rows, noise, ())
+        places = torch.arange(len(labels), device=labels.device)
+        return log_joint(belief.log_mean[:, places, labels])
 
-    def given(self, context: Batch) -> "GivenContext":
+    def given(self, context: Context) -> "GivenContext":
         """A predictor that brings its context along."""
         return GivenContext(self, context)
 
@@ -360,7 +366,7 @@ class TuringProcess(nn.Module):
         generator = torch.Generator(device(inputs)).manual_seed(seed)
         return _noise_for(draws, Sharing.SHARED, generator, paired=True)
 
-    def _moments_or_draws(self, inputs: Inputs, context: Batch | None) -> Predictive:
+    def _moments_or_draws(self, inputs: Inputs, context: Context | None) -> Predictive:
         try:
             return self.predict_moments(inputs, context)
         except UntaughtLayerError as problem:
@@ -371,10 +377,10 @@ class TuringProcess(nn.Module):
             return self.predict_shared(inputs, _FALLBACK_DRAWS, context)
 
     def _predicted(
-        self, inputs: Inputs, draws: int, context: Batch | None, noise: Noise | None, sampling: Sampling
+        self, inputs: Inputs, draws: int, context: Context | None, noise: Noise | None, sampling: Sampling
     ) -> Predictive:
-        self._check_context(context)
-        belief, observation = self._beliefs(inputs, draws, context, noise, self.domain.taps)
+        rows = self._checked_context(context)
+        belief, observation = self._beliefs(inputs, draws, rows, noise, self.domain.taps)
         familiarity = self.domain.read(observation)
         paired = noise is not None and noise.paired
         faded = self.domain.faded(belief, familiarity)
@@ -456,26 +462,28 @@ class TuringProcess(nn.Module):
     def _received(self, inputs: Inputs) -> Inputs:
         return in_precision_of(self.backbone, checked_inputs(inputs))
 
-    def _check_context(self, context: Batch | None) -> None:
+    def _checked_context(self, context: Context | None) -> Batch | None:
         if context is None:
             if self.context_use is ContextUse.REQUIRED:
                 raise ContextError(
                     "this model needs a context at prediction, and none was given. "
                     "Call predict(…, context=Batch(inputs, labels)), or use model.given(context)."
                 )
-            return
+            return None
         if self.context_use is ContextUse.NONE:
             raise ContextError(
                 "this model takes no context at prediction, but one was given. "
                 "A model with a memory takes it by `memorise(inputs, labels)`, before."
             )
-        check_labels(context.labels, count(checked_inputs(context.inputs)), self.num_classes)
+        rows = as_context(context)
+        check_labels(rows.labels, count(checked_inputs(rows.inputs)), self.num_classes)
+        return rows
 
 
 class GivenContext:
     """A process with a context for its predictions: what a verdict judges of a model that needs one."""
 
-    def __init__(self, process: TuringProcess, context: Batch) -> None:
+    def __init__(self, process: TuringProcess, context: Context) -> None:
         self.process, self.context = process, context
 
     def predict(
@@ -485,6 +493,18 @@ class GivenContext:
 
     def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
         return self.process.predict_shared(inputs, draws, self.context, seed)
+
+
+def as_context(given: Context) -> Batch:
+    """Labelled rows, whichever way they were given.
+
+    >>> as_context((torch.zeros(2, 3), [0, 1])).labels
+    tensor([0, 1])
+    """
+    inputs, labels = labelled(given)
+    if labels is None:
+        raise ContextError("a context needs labels: give (inputs, labels), or a mapping with `labels`.")
+    return Batch(inputs, labels)
 
 
 def _joined(context: Inputs, inputs: Inputs) -> Inputs:

@@ -14,7 +14,7 @@ import totalcal
 from totalcal import Batch, Gate
 from totalcal.baselines import Ensemble, MCDropout, temperature_scaled
 from totalcal.baselines.ood import OODScored
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import ContextError, InputError, ShapeError
 from totalcal.rejection.rules import FalseRejection
 from totalcal.scores import ExternalPredictor, evaluate, from_module
 
@@ -111,13 +111,18 @@ def test_moments_take_all_kinds_or_say_that_draws_take_their_place(inputs, net):
         totalcal.etp(net, num_classes=CLASSES).predict(inputs, draws="moments")
 
 
-@pytest.mark.parametrize("train", ["train", "fit", "fit with labels inside", "frozen"])
+@pytest.mark.parametrize(
+    "train", ["train", "train with labels inside", "fit", "fit with labels inside", "frozen"]
+)
 def test_training_learns_from_all_kinds(train, inputs, labels, net):
     torch.manual_seed(0)
     model = totalcal.etp(net, num_classes=CLASSES, layers="none" if train == "frozen" else "linear")
     before = model.predict(inputs, draws=0).probabilities
     if train == "train":
         totalcal.train(model, inputs, labels, epochs=2)
+    elif train == "train with labels inside":
+        data = (inputs, labels) if isinstance(inputs, tuple) else {**inputs, "labels": labels}
+        totalcal.train(model, data, epochs=2)
     elif train == "fit with labels inside" and not isinstance(inputs, tuple):
         data = {**inputs, "labels": labels}
         totalcal.fit(model, data, epochs=1, validation=data, progress=False)
@@ -136,6 +141,20 @@ def test_a_context_and_a_memory_take_all_kinds(inputs, labels, net):
     assert anp.given(context).predict(inputs).probabilities.shape == (ROWS, CLASSES)
     moved = totalcal.etp(net, num_classes=CLASSES).memorise(inputs, labels)
     assert moved.distances.sum() > 0
+
+
+def test_a_context_is_a_pair_or_has_its_labels_inside(inputs, labels, net, tmp_path):
+    anp, seeded = totalcal.anp(net, num_classes=CLASSES), lambda: torch.Generator().manual_seed(0)
+    expected = anp.predict(inputs, context=Batch(inputs, labels), generator=seeded()).probabilities
+    pairs = [(inputs, labels), (inputs, labels.numpy())]
+    for context in pairs if isinstance(inputs, tuple) else [*pairs, {**inputs, "labels": labels}]:
+        found = anp.predict(inputs, context=context, generator=seeded()).probabilities
+        assert torch.equal(found, expected)
+    totalcal.save(anp, tmp_path / "anp.totalcal", context=(inputs, labels))
+    again = totalcal.load(tmp_path / "anp.totalcal", backbone=net).predict_shared(inputs)
+    assert torch.equal(again.probabilities, anp.given((inputs, labels)).predict_shared(inputs).probabilities)
+    with pytest.raises(ContextError, match="a context needs labels"):
+        anp.predict(inputs, context=texts()[0])
 
 
 def test_a_file_keeps_a_context_of_any_kind(inputs, labels, net, tmp_path):
@@ -184,6 +203,32 @@ def test_baselines_and_external_predictors_take_all_kinds(inputs, labels, net):
     assert scored.predict(inputs).scores["knn"].shape == (ROWS,)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_loader_of_several_inputs_goes_everywhere(nested):
+    torch.manual_seed(0)
+    rows = [(torch.randn(3), torch.randn(2), row % CLASSES) for row in range(40)]
+    data = [((image, age), label) for image, age, label in rows] if nested else rows
+    loader, net = DataLoader(data, 16), PictureAndAge()
+    model = totalcal.softmax(net, num_classes=CLASSES)
+    totalcal.fit(model, loader, epochs=1, validation=loader, progress=False)
+    totalcal.remember(model, loader, loader)
+    verdict = evaluate(model, loader, {"labelled": loader, "bare": DataLoader([row[:2] for row in rows], 16)})
+    assert verdict.panel["labelled"].rankings["entropy"].auroc == verdict.auroc == pytest.approx(0.5)
+    assert Gate.fit(model, loader, rule=RULE).cost.rows == 40
+    assert temperature_scaled(from_module(net, "logits"), loader).nll_after > 0
+    assert len(OODScored(model, loader).predict(tuple(torch.randn(4, size) for size in (3, 2))).scores) > 1
+    totalcal.fit_wrapped(totalcal.wrap(net, num_classes=CLASSES), loader, epochs=1, progress=False)
+
+
+class PictureAndAge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.classifier = nn.Linear(5, 8), nn.Linear(8, CLASSES)
+
+    def forward(self, picture, age):
+        return self.classifier(self.hidden(torch.cat([picture, age], 1)).relu())
+
+
 def test_a_function_may_return_an_object_with_logits(net):
     ids, mask, _ = texts()
     predictor = ExternalPredictor(lambda rows: net(*rows), "logits")
@@ -211,6 +256,9 @@ def test_the_mask_of_an_ood_set_is_not_read_as_labels(net):
     )
     assert {member.examples for member in verdict.panel.values()} == {ROWS}
     assert len({member.rankings["entropy"].auroc for member in verdict.panel.values()}) == 1
+    by_name = held("mapping", ids, mask) | {"labels": labels}
+    again = evaluate(from_module(net, "logits"), by_name, {"tuple": others, "named": Tokens(*others)})
+    assert [member.rankings["entropy"].auroc for member in again.panel.values()] == [verdict.auroc] * 2
 
 
 def test_batches_of_texts_keep_their_lengths_everywhere(net):
@@ -260,6 +308,27 @@ class Stream(IterableDataset):
         return iter([{"input_ids": a, "attention_mask": b} for a, b in zip(ids, mask, strict=True)])
 
 
+class LabelledStream(IterableDataset):
+    """The same with labels, still without a length."""
+
+    def __iter__(self):
+        return iter([{**row, "labels": label} for row, label in zip(Stream(), texts()[2], strict=True)])
+
+
+@pytest.mark.parametrize("hold", [lambda data: data, lambda data: DataLoader(data, 16)])
+def test_streams_go_everywhere_that_rows_go(net, hold):
+    model, data = totalcal.softmax(net, num_classes=CLASSES), hold(LabelledStream())
+    totalcal.fit(model, data, epochs=1, validation=data, progress=False)
+    totalcal.remember(model, data, data)
+    plain = {"input_ids": texts()[0], "attention_mask": texts()[1], "labels": texts()[2]}
+    assert evaluate(model, data).nll == pytest.approx(evaluate(model, plain).nll)
+    assert Gate.fit(model, data, rule=RULE) == Gate.fit(model, plain, rule=RULE)
+    assert temperature_scaled(model, data).temperature == temperature_scaled(model, plain).temperature
+    wrapped = totalcal.wrap(net, num_classes=CLASSES)
+    assert totalcal.fit_wrapped(wrapped, data, epochs=1, progress=False).rows == 20
+    assert OODScored(model, data).predict(held("tuple", *texts()[:2])).scores["knn"].shape == (ROWS,)
+
+
 def test_streams_without_labels_are_ood_sets(net):
     ids, mask, labels = texts()
     test = {"input_ids": ids, "attention_mask": mask, "label": labels}
@@ -283,6 +352,11 @@ def test_numpy_s_float64_meets_a_net_of_float32():
     totalcal.fit(model, (rows, labels), epochs=1, progress=False)
     totalcal.train(model, rows, labels, epochs=1)
     totalcal.remember(model, (rows, labels), (rows, labels))
+
+
+def test_the_plain_loop_sends_loaders_to_fit(net):
+    with pytest.raises(InputError, match="Take `fit`"):
+        totalcal.train(totalcal.softmax(net, num_classes=CLASSES), DataLoader(LabelledStream()), epochs=1)
 
 
 def test_a_broken_row_is_named_whichever_tensor_it_is_in():

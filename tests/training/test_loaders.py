@@ -27,7 +27,8 @@ from totalcal.errors import CheckpointError, InputError
 from totalcal.process import TuringProcess
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.history import StepReport
-from totalcal.training.sources import as_source, labelled
+from totalcal.training.sources import TensorSource, as_source, labelled, steps_per_epoch
+from totalcal.types import Batch
 
 Pair = tuple[Tensor, Tensor]
 Make = Callable[..., TuringProcess]
@@ -211,9 +212,38 @@ class Stream(IterableDataset[tuple[Tensor, Tensor]]):
         yield from ((torch.zeros(2), torch.tensor(0)) for _ in range(4))
 
 
-def test_a_stream_must_say_how_long_it_is(make_etp: Make) -> None:
-    with pytest.raises(InputError, match="__len__"):
-        fit(make_etp(), DataLoader(Stream(), 2), epochs=1)
+@pytest.mark.parametrize(
+    "make", [lambda: Stream(), lambda: DataLoader(Stream(), 3), lambda: batches_in_a_list()]
+)
+def test_what_has_no_length_is_read_once_to_be_counted(make: Callable[[], Any], make_etp: Make) -> None:
+    source = as_source(make())
+    assert len(source) == 4
+    assert steps_per_epoch(source, 3) == 2
+    plain = tuple(torch.stack(part) for part in zip(*Stream(), strict=True))
+    found, expected = make_etp(), make_etp()
+    fit(found, make(), epochs=2, batch_size=3, validation=make())
+    fit(expected, InOrder(*plain), epochs=2, batch_size=3, validation=InOrder(*plain))
+    assert same(found, expected)
+
+
+def batches_in_a_list() -> list[tuple[Tensor, Tensor]]:
+    return [(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64)), (torch.zeros(1, 2), torch.tensor([0]))]
+
+
+class InOrder(TensorSource):
+    """The rows as they stand, in every epoch."""
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        return super().batches(batch_size)
+
+
+def test_a_stream_with_a_length_of_its_own_is_not_counted(make_etp: Make) -> None:
+    class Counted(Stream):
+        def __len__(self) -> int:
+            return 40
+
+    assert len(as_source(Counted())) == len(as_source(DataLoader(Counted(), 3))) == 40
+    fit(make_etp(), Counted(), epochs=1)
 
 
 def test_a_batch_that_is_a_mapping_names_its_labels(quadrants: Pair) -> None:

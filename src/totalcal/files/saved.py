@@ -35,7 +35,7 @@ from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.monitoring import Monitor
 from totalcal.parts.domain import DomainMemory
 from totalcal.preprocessing import PictureSteps, Preprocessing
-from totalcal.process import TuringProcess
+from totalcal.process import Context, TuringProcess, as_context
 from totalcal.rejection import Decisions, Gate
 from totalcal.rejection.predictions import PredictionSets
 from totalcal.thumbnails import Thumbnails
@@ -120,7 +120,7 @@ def save(
     gate: Gate | None = None,
     classes: Sequence[ClassName] | None = None,
     preprocessing: Preprocessing | None = None,
-    context: Batch | None = None,
+    context: Context | None = None,
     scores: Mapping[str, float] | None = None,
     monitor: Monitor | None = None,
     steps: Steps | None = None,
@@ -167,8 +167,8 @@ def save(
             f"{broken} holds numbers that are not finite: such a model predicts nothing, and is not saved. "
             "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
         )
-    names = None if classes is None else tuple(classes)
-    whole = SavedModel(model, gate, names, preprocessing, context, scores, monitor, steps, sets, thumbnails)
+    names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
+    whole = SavedModel(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails)
     packed = None if steps is None else steps.packed()
     write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
 
@@ -388,8 +388,7 @@ def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
     if saved.preprocessing is not None:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:
-        inputs = named(as_inputs(saved.context.inputs), "inputs")
-        groups["context"] = {**inputs, "labels": saved.context.labels}
+        groups["context"] = {**named(saved.context.inputs, "inputs"), "labels": saved.context.labels}
     if saved.thumbnails is not None:
         pictures, labels = saved.thumbnails.pictures, saved.thumbnails.labels
         groups["thumbnails"] = {"pictures": pictures, "labels": labels}

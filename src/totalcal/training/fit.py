@@ -92,9 +92,9 @@ def fit(
 
     Args:
         model: Any model of the family; it is left in evaluation mode.
-        data: (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, or anything with
-            `batches`; inputs of any kind (`totalcal.inputs`). With a DataLoader the number of examples is
-            what its sampler gives per epoch.
+        data: (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, a list of batches, or
+            anything with `batches`; inputs of any kind (`totalcal.inputs`). With a DataLoader the number of
+            examples is what its sampler gives per epoch; a stream without a length is read once to count it.
         epochs: How often the data is seen, at most.
         batch_size: Rows per gradient step, on all devices together. A DataLoader keeps its own.
         seed: Everything random in the run is a function of it.

@@ -27,7 +27,7 @@ class Source(Protocol):
         """The rows of one epoch."""
 
 
-Data: TypeAlias = Source | tuple[Any, ...] | Mapping[str, Any] | Dataset[Any] | DataLoader[Any]
+Data: TypeAlias = Source | tuple[Any, ...] | Mapping[str, Any] | Dataset[Any] | DataLoader[Any] | list[Any]
 """Inputs may be of any kind that `totalcal.inputs` knows, and labels come by its conventions."""
 
 
@@ -92,6 +92,11 @@ class LoaderSource:
     def __len__(self) -> int:
         return self._rows
 
+    @property
+    def steps(self) -> int:
+        size = self.loader.batch_size or 1
+        return len(self.loader) if _has_length(self.loader) else -(-self._rows // size)
+
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
         seed = 0 if generator is None else generator.initial_seed()
         for own in _own_generators(self.loader):
@@ -100,20 +105,52 @@ class LoaderSource:
         return self.loader
 
 
+class StreamSource:
+    """An iterable data set of torch, in its own order; without a length it is read once to be counted."""
+
+    def __init__(self, dataset: IterableDataset[Any]) -> None:
+        self.dataset = dataset
+        self._rows = rows_per_epoch(DataLoader(dataset, 256))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
+        return DataLoader(self.dataset, batch_size)
+
+
+class BatchesSource:
+    """Batches in a list, as somebody has cut them."""
+
+    def __init__(self, batches: list[Any]) -> None:
+        self._batches = [labelled(batch) for batch in batches]
+        self.steps = len(batches)
+
+    def __len__(self) -> int:
+        return sum(len(batch.labels) for batch in self._batches)
+
+    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Batch]:
+        return iter(self._batches)
+
+
 def as_source(data: Data) -> Source:
     """Whatever a user may hold as a `Source`."""
     if isinstance(data, tuple | Mapping):
         source: Source = TensorSource(*labelled(data))
     elif isinstance(data, DataLoader):
         source = LoaderSource(data)
+    elif isinstance(data, list):
+        source = BatchesSource(data)
     elif isinstance(data, Source):
         source = data
+    elif isinstance(data, IterableDataset):
+        source = StreamSource(data)
     elif isinstance(data, Dataset):
         source = DatasetSource(data)
     else:
         raise InputError(
-            f"data must be (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, or have "
-            f"`batches`, but is a {type(data).__name__}."
+            "data must be (inputs, labels), a mapping with `labels`, a torch Dataset or DataLoader, a list "
+            f"of batches, or have `batches`, but is a {type(data).__name__}."
         )
     if _length(source) == 0:
         raise InputError("there is nothing to learn from: the data has no rows.")
@@ -139,10 +176,11 @@ def rows_per_epoch(loader: DataLoader[Any]) -> int:
     >>> rows_per_epoch(DataLoader(rows, 4, sampler=SubsetRandomSampler(range(10)), drop_last=True))
     8
     """
-    if isinstance(loader.dataset, IterableDataset):
+    is_stream = isinstance(loader.dataset, IterableDataset)
+    if is_stream and _has_length(loader.dataset):
         return _length(loader.dataset)
     with torch.random.fork_rng(devices=[]):  # a sampler without a length is counted, which may draw numbers
-        if loader.batch_sampler is None:  # what the data set gives are batches already
+        if is_stream or loader.batch_sampler is None:  # what the data set gives may be batches already
             return sum(len(labelled(batch).labels) for batch in loader)
         batches: Any = loader.batch_sampler
         if type(batches) is not BatchSampler:
@@ -153,10 +191,9 @@ def rows_per_epoch(loader: DataLoader[Any]) -> int:
 
 
 def steps_per_epoch(source: Source, batch_size: int) -> int:
-    """A loader has batches of its own size."""
-    if isinstance(source, LoaderSource) and _has_length(source.loader):
-        return len(source.loader)
-    return -(-len(source) // batch_size)
+    """A loader, and a list of batches, have sizes of their own."""
+    own: int | None = getattr(source, "steps", None)
+    return -(-len(source) // batch_size) if own is None else own
 
 
 def first_rows(source: Source, batch_size: int, generator: torch.Generator) -> int:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
+from torch.utils.data import DataLoader, Dataset
 
-from totalcal.errors import DivergenceError, UnknownNameError
+from totalcal.errors import DivergenceError, InputError, UnknownNameError
 from totalcal.inputs import Inputs, not_finite
 from totalcal.parts.sampling import stochastic_layers
 from totalcal.process import HeadLoss, TuringProcess
@@ -255,8 +256,8 @@ def _group(parameters: Iterable[nn.Parameter], weight_decay: float) -> dict[str,
 
 def train(
     model: TuringProcess,
-    inputs: Inputs,
-    labels: Tensor,
+    inputs: Any,
+    labels: Any = None,
     *,
     epochs: int,
     learning_rate: float = 1e-3,
@@ -269,8 +270,9 @@ def train(
 
     Args:
         model: Any model of the family; it is left in evaluation mode.
-        inputs: Rows × whatever the backbone takes, on the model's device.
-        labels: The class of each row, 0 to `num_classes` − 1.
+        inputs: Rows × whatever the backbone takes, on the model's device; or a pair (inputs, labels), or a
+            mapping with `labels`.
+        labels: The class of each row, 0 to `num_classes` − 1; None where they come with the inputs.
         epochs: How often every row is seen.
         learning_rate: Of Adam; constant.
         batch_size: Rows per gradient step.
@@ -292,7 +294,11 @@ def train(
         >>> [step.epoch for step in steps]
         [0, 1]
     """
-    data = TensorSource(inputs, labels)
+    if isinstance(inputs, Dataset | DataLoader):
+        raise InputError(
+            f"`train` takes rows held in memory, but a {type(inputs).__name__} came. Take `fit`."
+        )
+    data = TensorSource(*labelled(inputs)) if labels is None else TensorSource(inputs, labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     descent = Descent(model, Pass(model, write_generator=generator), optimizer, examples=len(data))
     model.train()
