@@ -1,7 +1,8 @@
 """Where uncertainty lies: right, wrong and out-of-distribution inputs.
 
-One prediction, three terms: what more data would reduce, what the model cannot know about the class
-probabilities of this input, and the overlap of the classes itself.
+A prediction's uncertainty has three terms: what more data would reduce, what the model cannot know about the
+class probabilities of this input, and the overlap of the classes. Compare the bars within a panel: each panel
+has its own scale.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,7 @@ model = totalcal.etp(mlp(64, 10), num_classes=10)
 totalcal.train(model, inputs[train], labels[train], epochs=30)
 
 # %%
-# Digits with their pixels shuffled have the brightness of digits and the shape of nothing.
+# Digits with shuffled pixels are as bright as digits, but have no shape.
 shuffled = inputs[test][:, torch.randperm(64, generator=torch.Generator().manual_seed(0))]
 own, other = (
     model.predict(rows, generator=torch.Generator().manual_seed(0)) for rows in (inputs[test], shuffled)

@@ -1,7 +1,8 @@
 """Watching a stream that drifts.
 
 A monitor bets against the hypothesis that the stream looks like the held-out rows. As long as it does, the
-bets lose: an in-distribution stream of any length raises the alarm with a probability of 1/100 at most.
+bets tend to lose: an in-distribution stream, however long, raises an alarm with a probability of at most
+1/100.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +29,7 @@ totalcal.remember(
 monitor = Monitor.start(watched_scores(model.predict(inputs[held_out])))
 
 # %%
-# For 250 rows all is well. Then a sensor ages: the picture grows brighter, a little with every row.
+# For 250 rows nothing changes. Then a sensor ages: the images get a little brighter with every row.
 rows = inputs[stream].clone()
 ageing = torch.arange(len(rows) - 250)[:, None] / 100
 rows[250:] = rows[250:] + ageing
@@ -43,5 +44,5 @@ figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 axes.plot(np.log10(capital), color="#1b4965")
 axes.axvline(250, color="#9aa5b1", linestyle="--")
 axes.annotate("drift begins", (250, 18), xytext=(-6, 0), textcoords="offset points", ha="right")
-axes.set(xlabel="row of the stream", ylabel="capital of the best bet, powers of ten", ylim=(-3, 20))
+axes.set(xlabel="row of the stream", ylabel="log₁₀ of the largest capital", ylim=(-3, 20))
 figure.savefig("drifting_stream.png", dpi=110)

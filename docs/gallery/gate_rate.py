@@ -1,7 +1,7 @@
 """A gate at a chosen rate.
 
-"Reject at most 5 % of what you would have answered rightly": the promise holds for new rows at any number of
-held-out ones. The figure asks for many rates and shows what was rejected in fact.
+"Reject at most 5 % of what you would have answered correctly": this promise holds for new rows, on average,
+however many rows were held out. The figure requests several rates and shows what was actually rejected.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ model = totalcal.etp(mlp(64, 10), num_classes=10)
 totalcal.train(model, inputs[train], labels[train], epochs=30)
 
 # %%
-# A gate is fitted on held-out rows and knows the draws it was fitted with.
+# A gate is fitted on held-out rows and reuses the draws it was fitted with.
 rates = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
 rejected_right, rejected_wrong = [], []
 for rate in rates:
@@ -39,6 +39,6 @@ figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 axes.plot(rates, rates, color="#cccccc", linestyle="--", label="promised at most")
 axes.plot(rates, rejected_right, "o-", color="#1b4965", label="right answers rejected")
 axes.plot(rates, rejected_wrong, "s-", color="#b56576", label="wrong answers rejected")
-axes.set(xlabel="rate asked for", ylabel="share of the test rows", ylim=(0, 1.02))
+axes.set(xlabel="requested rate", ylabel="share of the test rows", ylim=(0, 1.02))
 axes.legend(frameon=False)
 figure.savefig("gate_rate.png", dpi=110)

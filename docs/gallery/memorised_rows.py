@@ -1,7 +1,7 @@
 """New rows, memorised after training.
 
-A memory goes on learning in service, without gradients: after it has absorbed some rows of a new domain,
-others of that domain are familiar, and what belongs to neither domain is not.
+A domain memory can keep learning after training, without gradients. Once it has taken in some rows of a new
+domain, other rows of that domain are familiar, while rows of neither domain are not.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ totalcal.train(model, inputs[train], labels[train], epochs=30)
 totalcal.remember(model, (inputs[train], labels[train]), (inputs[held_out], labels[held_out]), progress=False)
 
 # %%
-# Three kinds of rows: digits, mirrored ones (the new domain), and digits with their pixels shuffled.
+# Three kinds of rows: digits, mirrored digits (the new domain), and digits with shuffled pixels.
 mirrored = inputs.reshape(-1, 8, 8).flip(2).flatten(1)
 shuffled = inputs[:, torch.randperm(64, generator=torch.Generator().manual_seed(0))]
 kinds = {"digits": inputs[test], "mirrored": mirrored[test], "shuffled pixels": shuffled[test]}

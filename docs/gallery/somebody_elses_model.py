@@ -1,7 +1,7 @@
-"""Judging somebody else's model.
+"""Evaluating somebody else's model.
 
-`evaluate` takes any predictor by its own probabilities. Here three of scikit-learn: who fits, who is honest,
-and who notices that digits have been shuffled?
+`evaluate` takes any predictor that gives probabilities, here three from scikit-learn. Which one fits, which
+is calibrated, and which notices digits with shuffled pixels?
 """
 
 import matplotlib.pyplot as plt

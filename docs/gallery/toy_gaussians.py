@@ -1,7 +1,7 @@
 """Two classes that overlap.
 
-The paper's first toy: an Evidential Turing Process learns two overlapping Gaussians. The evidence that its
-memory holds for a class is large where that class is right, and fades with the distance from the data.
+The paper's first toy: an Evidential Turing Process learns two overlapping Gaussians. On either side of the
+boundary, its memory holds more evidence for the right class, and the draws spread with distance.
 """
 
 from pathlib import Path
@@ -9,11 +9,11 @@ from pathlib import Path
 from totalcal.studies.toys import draw_toy, numbers, run_toy
 
 # %%
-# One call trains the model as the paper does. The study keeps the data, the model and its memory.
+# One call trains the model as in the paper. The study holds the data, the model and its memory.
 study = run_toy("gaussians", seed=0)
 
 # %%
-# What the figure claims can be read off as numbers, too: how often the memory favours the right class away
-# from the boundary, and how its evidence changes with distance.
+# The same as numbers: how often the memory favours the right class away from the boundary, and how the spread
+# of its evidence changes with distance.
 print(numbers(study))
 draw_toy(study, Path("toy_gaussians.png"))

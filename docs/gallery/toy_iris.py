@@ -1,7 +1,7 @@
 """Iris, in two principal components.
 
-The paper's second toy: three classes of flowers, of which two overlap. One panel per class shows the evidence
-that the memory holds for it.
+The paper's second toy: three species of iris, two of which overlap. Each map shows the memory's evidence for
+one species; the cut below shows all three on one scale.
 """
 
 from pathlib import Path
