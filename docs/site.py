@@ -178,7 +178,7 @@ def gallery_index() -> str:
             f"## [{title}]({script.stem}.md)\n\n{lead}\n\n"
             f"[![{title}]({script.stem}.png){{ width=420 }}]({script.stem}.md)"
         )
-    head = "Small programs that run as they are, in seconds, on generated data or on data that comes with scikit-learn."
+    head = "Small programs that run as they are, in seconds, on generated data or scikit-learn's own."
     return "\n\n".join(["# Gallery", head, *cards]) + "\n"
 
 
