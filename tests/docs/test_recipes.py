@@ -60,9 +60,26 @@ def test_a_classifier_of_hugging_face_is_a_net_as_it_is(tmp_path):
     )
     assert verdict.auroc > 0.9  # words that it has never read
 
-    model = totalcal.etp(net, num_classes=3, layers="classifier")  # or trained as one of the family
-    totalcal.fit(model, train, epochs=1, freeze_backbone=True, progress=False)
-    assert totalcal.evaluate(model, test).examples == 60
+    for make in (totalcal.etp, totalcal.bnn):  # or trained as one of the family
+        model = make(net, num_classes=3, layers="*.classifier")
+        totalcal.fit(model, train, epochs=1, freeze_backbone=True, progress=False)
+        assert totalcal.evaluate(model, test).examples == 60
+
+
+@pytest.mark.parametrize("name", ["etp", "bnn", "wrap"])
+def test_a_vision_transformer_of_hugging_face_is_a_net_as_it_is(name):
+    transformers = pytest.importorskip("transformers", reason="the extra `test` brings transformers")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.ViTConfig(image_size=8, patch_size=4, num_labels=3, **sizes)
+    torch.manual_seed(0)
+    model = getattr(totalcal, name)(transformers.ViTForImageClassification(config), num_classes=3)
+    pictures, labels = torch.randn(60, 3, 8, 8), torch.arange(60) % 3
+    data = {"pixel_values": pictures, "labels": labels}  # as the Trainer's batches are
+    totalcal.fit(model, data, epochs=1, freeze_backbone=name == "wrap", progress=False)
+    totalcal.remember(model, data, data)
+    by_name, alone = (model.predict_shared(rows) for rows in ({"pixel_values": pictures}, pictures))
+    assert torch.equal(by_name.probabilities, alone.probabilities)
+    assert by_name.familiarity.shape == (60,)
 
 
 def test_a_module_of_lightning_trains_a_model_of_ours(tmp_path):

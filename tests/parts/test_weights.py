@@ -221,7 +221,8 @@ def test_hooks_frozen_weights_and_the_mode_are_kept() -> None:
 @pytest.mark.parametrize(
     ("layers", "converted"),
     [
-        ("*.classifier", {"a.classifier", "b.classifier"}),
+        ("*.classifier", {"a.classifier", "b.classifier", "classifier"}),  # wherever it stands
+        ("?.classifier", {"a.classifier", "b.classifier"}),
         (["a.*"], {"a.body", "a.classifier"}),
         ("b.body", {"b.body"}),
     ],
@@ -230,7 +231,7 @@ def test_layers_are_chosen_by_pattern(layers: str | list[str], converted: set[st
     def block() -> nn.ModuleDict:
         return nn.ModuleDict({"body": nn.Linear(2, 2), "classifier": nn.Linear(2, 2)})
 
-    net = mean_field(nn.ModuleDict({"a": block(), "b": block()}), layers)
+    net = mean_field(nn.ModuleDict({"a": block(), "b": block(), "classifier": nn.Linear(2, 2)}), layers)
     assert {name for name, layer in net.named_modules() if isinstance(layer, MeanFieldLinear)} == converted
     with pytest.raises(UnknownNameError, match="nothing"):
         mean_field(net, "nothing*")

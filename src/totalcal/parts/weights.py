@@ -261,12 +261,17 @@ def _chosen_names(module: nn.Module, layers: Layers) -> list[str]:
     wanted = [layers] if isinstance(layers, str) else list(layers)
     chosen: dict[str, None] = {}
     for pattern in wanted:
-        names = [name for name in convertible if name == pattern or fnmatchcase(name, pattern)]
+        names = [name for name in convertible if name == pattern or _matches(name, pattern)]
         if not names:
             known = (*kinds, *convertible) if isinstance(layers, str) else tuple(convertible)
             raise UnknownNameError("linear or convolutional layer", pattern, known)
         chosen |= dict.fromkeys(names)
     return list(chosen)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As a file name matches; "*.classifier" is a classifier anywhere, also in the net itself."""
+    return fnmatchcase(name, pattern) or fnmatchcase(f".{name}", pattern)
 
 
 def _owners(module: nn.Module) -> dict[nn.Parameter, list[str]]:

@@ -63,6 +63,8 @@ from totalcal.types import Predictor
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+_SHOWN = 6
+
 
 def fit(
     model: TuringProcess,
@@ -284,10 +286,12 @@ def behind_backbone(model: TuringProcess) -> TuringProcess:
     """
     drawing = stochastic_layers(model.backbone)
     if len(drawing) > 1:
+        names = [name for name, part in model.backbone.named_modules() if any(part is one for one in drawing)]
+        shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "…", names[-1]]
         raise InputError(
             f"of a frozen backbone the last layer alone may draw its weights, but {len(drawing)} layers of "
-            'this one do. Make the model with layers="none" or with the name of the last, e.g. '
-            'layers="*.classifier", or train all of it.'
+            f'this one do: {", ".join(shown)}. Make the model with layers="none" or with the name of the '
+            'last, e.g. layers="*.classifier", or train all of it.'
         )
     process = TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
     if drawing:
