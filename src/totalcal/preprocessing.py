@@ -66,12 +66,6 @@ class PictureSteps:
         return cls(tuple(content["size"]), bool(content["colour"]), bool(content["crop"]))
 
 
-def picture_files(folder: Path) -> list[Path]:
-    """The pictures of a folder in the order of their names; what else lies there is nobody's input."""
-    files = (file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
-    return sorted(file for file in files if not is_hidden(file))
-
-
 def pictures_below(folder: Path) -> list[str]:
     """The pictures of a folder and its sub-folders in the order of their paths, which start at the folder."""
     return sorted(_pictures_below(folder), key=lambda path: path.split("/"))

@@ -32,6 +32,23 @@ def test_an_image_folder_gives_pictures_of_one_size_and_its_classes(folder):
     assert pictures.data.inputs[0, 0, 0].tolist() == [0, 0, 255]
 
 
+def test_pictures_deeper_in_the_folder_of_a_class_are_its_pictures(folder):
+    (folder / "ant" / "2024" / ".ipynb_checkpoints").mkdir(parents=True)
+    for place in ("2024", "2024/.ipynb_checkpoints"):
+        Image.new("RGB", (4, 4)).save(folder / "ant" / place / "9.png")
+    assert from_image_folder(folder, size=(4, 4)).data.labels.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_a_folder_without_pictures_is_no_class(folder):
+    (folder / "bee").mkdir()
+    (folder / "bee" / "notes.txt").write_text("no bees yet")
+    with pytest.raises(DataError, match=r"bee holds no pictures.*strict=False"):
+        from_image_folder(folder, size=(4, 4))
+    found = from_image_folder(folder, size=(4, 4), strict=False)
+    assert found.classes == ("ant", "cat")
+    assert "bee" in found.skipped[0]
+
+
 def test_a_test_folder_follows_the_classes_and_the_scaling_of_training(folder):
     train = from_image_folder(folder, size=(4, 4))
     for file in (folder / "ant").iterdir():
@@ -152,7 +169,7 @@ def test_a_table_says_which_rows_have_no_class_and_what_is_no_number():
 def test_a_test_table_that_lacks_a_class_follows_the_classes_given():
     frame = pd.DataFrame({"width": [1.0, 3.0], "kind": ["wolf", "dog"]})
     assert from_table(frame, "kind", classes=["cat", "dog", "wolf"]).labels.tolist() == [2, 1]
-    with pytest.raises(LabelError, match="'wolf' is none of the classes"):
+    with pytest.raises(LabelError, match="'wolf' is not one of the classes"):
         from_table(frame, "kind", classes=["cat", "dog"])
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
 from totalcal.errors import DataError, InputError, LabelError, MissingExtraError, ShapeError
-from totalcal.preprocessing import PictureSteps, Preprocessing, is_hidden, picture_files
+from totalcal.preprocessing import PictureSteps, Preprocessing, is_hidden, pictures_below
 from totalcal.reading import npz_names, read_npz, unreadable
 from totalcal.types import Batch
 
@@ -95,7 +95,7 @@ def from_image_folder(
     crop: bool = False,
     strict: bool = True,
 ) -> ImageFolder:
-    """A folder of pictures with one folder per class, `folder/CLASS/picture.png`.
+    """A folder of pictures with one folder per class, `folder/CLASS/picture.png`, or deeper in it.
 
     Args:
         folder: The folder.
@@ -104,12 +104,12 @@ def from_image_folder(
         like: The training folder, whose classes, scaling, colour and crop are taken over. Pictures of other
             classes have the label −1: they are of no class, and may be an OOD set.
         crop: Whether the middle of a picture is cut out in the form of `size`, instead of stretching it.
-        strict: Whether a picture that cannot be read is an error; if not, it is left out and named in
-            `skipped`.
+        strict: Whether a picture that cannot be read, and a class without pictures, is an error; if not, it
+            is left out and named in `skipped`.
 
     Returns:
         The data, and the classes: the names of the folders, in alphabetical order. Hidden ones, such as
-        `.ipynb_checkpoints`, are no classes. `preprocessing` is for `save`.
+        `.ipynb_checkpoints`, are not classes. `preprocessing` is for `save`.
 
     Raises:
         DataError: If there are no pictures, or, with `strict`, one of them cannot be read.
@@ -133,15 +133,21 @@ def from_image_folder(
     steps = PictureSteps((size[0], size[1]), colour, crop) if like is None else like.steps
     if steps.size != tuple(size):
         raise ShapeError(f"`like` has pictures of {steps.size}, but size is {tuple(size)}: give the same.")
+    files = {name: pictures_below(root / name) for name in found}
+    skipped: list[str] = []
+    for name in [name for name in found if like is None and not files[name]]:
+        skipped.append(f"{root / name} holds no pictures, so it would be a class without rows.")
+        found.remove(name)
+        if strict and any(files.values()):
+            raise DataError(f"{skipped[-1]} Remove it, or give strict=False to leave it out.")
     names = tuple(found) if like is None else like.classes
     places = {name: label for label, name in enumerate(names)}
-    skipped: list[str] = []
     images: list[NDArray[np.uint8]] = []
     labels: list[int] = []
     for name in found:
-        for file in picture_files(root / name):
+        for file in files[name]:
             try:
-                images.append(steps(file))
+                images.append(steps(root / name / file))
                 labels.append(places.get(name, _NO_CLASS))
             except DataError as error:
                 if strict:
@@ -221,7 +227,7 @@ def from_table(
     if label not in frame.columns:
         raise DataError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}.")
     if frame[label].ndim != 1:
-        raise DataError(f"the table has several columns {label!r}: name them apart.")
+        raise DataError(f"the table has several columns {label!r}: give them different names.")
     column = frame[label]
     if column.isna().any():
         raise LabelError(f"{int(column.isna().sum())} rows have no {label}: fill or drop them first.")
@@ -230,7 +236,7 @@ def from_table(
     places = {value: place for place, value in enumerate(order)}
     labels = column.map(places)
     if labels.isna().any():
-        raise LabelError(f"{label} {column[labels.isna()].iloc[0]!r} is none of the classes {order}.")
+        raise LabelError(f"{label} {column[labels.isna()].iloc[0]!r} is not one of the classes {order}.")
     with unreadable("the table", "numbers", "Leave out or encode the columns that hold none."):
         values = frame.drop(columns=label).to_numpy(dtype=np.float64)
     return from_arrays(values, labels.to_numpy(), like)
@@ -281,10 +287,11 @@ def from_dataset(dataset: Iterable[Any]) -> ArrayData:
 def _as_inputs(inputs: NDArray[Any]) -> NDArray[Any]:
     """uint8, int64 or float32, and finite."""
     if inputs.dtype.kind not in "iufb":
-        raise InputError(f"inputs are numbers, not {inputs.dtype}: bytes, whole numbers or floats.")
+        raise InputError(f"inputs must be numbers, not {inputs.dtype}: bytes, whole numbers or floats.")
     if not 2 <= inputs.ndim <= 4 or 0 in inputs.shape:
         raise ShapeError(
-            f"inputs are [n, height, width], [n, height, width, channels] or [n, columns]: {inputs.shape}?"
+            "inputs must be [n, height, width], [n, height, width, channels] or [n, columns], but have shape "
+            f"{inputs.shape}."
         )
     if inputs.dtype.kind in "iu" and inputs.dtype != np.uint8:
         return inputs.astype(np.int64)
@@ -297,9 +304,9 @@ def _as_inputs(inputs: NDArray[Any]) -> NDArray[Any]:
 
 def _as_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
     if labels.ndim != 1 or labels.dtype.kind not in "iufb":
-        raise LabelError(f"labels are one whole number per row, not {labels.dtype} {labels.shape}.")
+        raise LabelError(f"labels must be one whole number per row, not {labels.dtype} {labels.shape}.")
     with np.errstate(invalid="ignore"):
         whole = labels.astype(np.int64)
     if (whole != labels).any():
-        raise LabelError("labels are whole numbers: some of these are not.")
+        raise LabelError("labels must be whole numbers: some of these are not.")
     return whole

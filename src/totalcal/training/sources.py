@@ -162,7 +162,7 @@ def labelled(drawn: Any) -> Batch:
     found: Any = split_labels(drawn)
     if found.labels is None:
         raise InputError(
-            "a batch must be a pair of inputs and labels, or a mapping with `labels`, but inputs came alone. "
+            "a batch must be a pair of inputs and labels, or a mapping with `labels`, but got inputs alone. "
             "Training and validation need labels: give TensorDataset(inputs, labels), or a collate_fn."
         )
     return Batch(found.inputs, found.labels)
@@ -192,8 +192,9 @@ def rows_per_epoch(loader: DataLoader[Any]) -> int:
 
 def steps_per_epoch(source: Source, batch_size: int) -> int:
     """A loader, and a list of batches, have sizes of their own."""
-    own: int | None = getattr(source, "steps", None)
-    return -(-len(source) // batch_size) if own is None else own
+    if isinstance(source, LoaderSource | BatchesSource):
+        return source.steps
+    return -(-len(source) // batch_size)
 
 
 def first_rows(source: Source, batch_size: int, generator: torch.Generator) -> int:
