@@ -25,6 +25,13 @@ PAPER_FIRST = {
 EMBEDDED = ("digits", "iris", "gaussians")
 
 
+def test_letters_are_drawn_once_per_process_and_nobody_can_change_them():
+    first, again = (TASKS["digits"].panel[0].make(None) for _ in range(2))
+    assert first is again
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0
+
+
 @pytest.mark.parametrize(("name", "first"), PAPER_FIRST.items())
 def test_a_panel_begins_with_the_papers_own_set(name, first):
     assert TASKS[name].panel[0].name == first

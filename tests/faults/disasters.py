@@ -1,17 +1,19 @@
 """What disks, clocks and other processes do to a running program, on every kind of work that leaves files.
 
-    python tests/faults/disasters.py --cases 1000 --seed 0
+    python tests/faults/disasters.py --cases 1000 --seed 0 --journal faults.jsonl
+    python tests/faults/disasters.py --case "0/12/torn write/fit"
 
 Kills, ENOSPC and EIO, torn, lost and misdirected writes, bit rot, read-only disks, clocks, pauses, two of
 everything, memory limits, many threads. After each the work is done again without a fault: what it leaves is,
 byte for byte, what it leaves undisturbed, or an error says why not. Work is done in forks of this process,
-which has imported everything: a kill costs milliseconds.
+which has imported all that the work imports: a kill costs milliseconds and strikes the work, not an import.
 """
 
 import argparse
 import contextlib
 import errno
 import hashlib
+import importlib
 import json
 import os
 import resource
@@ -23,7 +25,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -31,12 +33,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from journal import Journal
 
 import totalcal
 from totalcal.backbones import mlp
 from totalcal.bench.grid import Grid, grid_jobs
 from totalcal.data.cache import read_decoded, write_decoded
 from totalcal.data.description import Arrays
+from totalcal.data.tasks import task
 from totalcal.errors import TotalcalError
 from totalcal.predicting.stream import predict_file
 from totalcal.preprocessing import Preprocessing
@@ -45,6 +49,7 @@ from totalcal.records.store import append_line, read_lines
 COLUMNS = ("right", "clear", "traceback", "wrong", "died", "hung")
 LOSING = COLUMNS[2:]
 MANY = 12  # kills of one piece of work
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where files cost no disk
 SECONDS = 180  # of one piece of work
 Results = dict[str, str]
 
@@ -91,16 +96,24 @@ def prepare_prediction(folder: Path) -> None:
     (folder / "rows.csv").write_text("\n".join(["a,b,c,d", *map(",".join, table)]) + "\n")
 
 
-def predict(folder: Path) -> None:
-    if not (folder / "out.csv").exists():
-        with contextlib.suppress(FileExistsError):
-            predict_file(
-                folder / "model.totalcal", folder / "rows.csv", folder / "out.csv", chunk_size=6, workers=1
-            )
+def predict(output: str) -> Callable[[Path], None]:
+    def run(folder: Path) -> None:
+        if not (folder / output).exists():
+            with contextlib.suppress(FileExistsError):
+                predict_file(
+                    folder / "model.totalcal", folder / "rows.csv", folder / output, chunk_size=6, workers=1
+                )
+
+    return run
 
 
 TINY = {"epochs": 3, "train_limit": 60, "test_limit": 20, "ood_limit": 20, "joint_sets": 1}
 LEFT = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
+
+
+def prepare_grid(folder: Path) -> None:
+    """Letters are drawn once per process: here, so that no fork has to."""
+    task("digits").panel[0].make(None)
 
 
 def grid(folder: Path) -> None:
@@ -160,8 +173,11 @@ def nothing(folder: Path) -> None:
 
 WORKS = {
     "fit": Work(nothing, fit, lambda folder: digests(folder, "weights")),
-    "predict": Work(prepare_prediction, predict, lambda folder: digests(folder, "out.csv")),
-    "grid": Work(nothing, grid, grid_results),
+    "predict": Work(prepare_prediction, predict("out.csv"), lambda folder: digests(folder, "out.csv")),
+    "columns": Work(
+        prepare_prediction, predict("out.parquet"), lambda folder: digests(folder, "out.parquet")
+    ),
+    "grid": Work(prepare_grid, grid, grid_results),
     "lines": Work(nothing, note_lines, lines),
     "save": Work(nothing, save, lambda folder: digests(folder, "model.totalcal")),
     "cache": Work(nothing, cache, cached),
@@ -195,10 +211,12 @@ class Child(NamedTuple):
         os.close(self.pipe)
         return "hung", f"more than {patience:g} s"
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
+        """Whether it was still at work."""
         os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         os.close(self.pipe)
+        return os.WIFSIGNALED(status)
 
 
 def started(work: Callable[[], None], fault: Callable[[], None] = lambda: None) -> Child:
@@ -233,26 +251,38 @@ def started(work: Callable[[], None], fault: Callable[[], None] = lambda: None) 
 # -- faults
 
 
+class Sound(NamedTuple):
+    """Work without a fault: what it leaves, how long it takes, how often it brings something to the disk."""
+
+    results: Results
+    seconds: float
+    syncs: int
+
+
 class Place(NamedTuple):
-    """Where a case happens: the work, its folder, what it leaves undisturbed, how long it takes."""
+    """Where a case happens: the work, its folder, what it is undisturbed; and the kills that struck."""
 
     work: Work
     folder: Path
-    expected: Results
-    seconds: float
+    sound: Sound
     random: Random
+    kills: list[int]
 
     def start(self, fault: Callable[[], None] = lambda: None) -> Child:
         return started(lambda: self.work.run(self.folder), fault)
 
     def made(self) -> list[Path]:
         """The files that the work has left so far; not what it was given."""
-        given = {"model.totalcal", "rows.csv"} if self.work is WORKS["predict"] else set()
+        given = {"model.totalcal", "rows.csv"} if self.work.prepare is prepare_prediction else set()
         found = [path for path in self.folder.rglob("*") if path.is_file() and path.name not in given]
         return sorted(path for path in found if path.name != ".lock")
 
     def some_time(self) -> None:
-        time.sleep(self.random.uniform(0, self.seconds))
+        time.sleep(self.random.uniform(0, self.sound.seconds))
+
+    def kill(self, child: Child) -> None:
+        if child.kill():
+            self.kills.append(child.pid)
 
 
 Fault = Callable[[Place], tuple[str, str] | None]
@@ -262,7 +292,7 @@ Fault = Callable[[Place], tuple[str, str] | None]
 def kill(place: Place) -> None:
     child = place.start()
     place.some_time()
-    child.kill()
+    place.kill(child)
 
 
 def kill_again(place: Place) -> None:
@@ -286,7 +316,7 @@ def tear(place: Place) -> None:
         os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    place.start(lambda: _at_a_sync(place, torn)).end()
+    place.start(lambda: _at_a_sync(place, torn, renamed=True)).end()
 
 
 def misdirect(place: Place) -> None:
@@ -312,7 +342,7 @@ def lose(place: Place) -> None:
         with contextlib.suppress(FileNotFoundError):
             older[path] = path.read_bytes()
     place.some_time()
-    child.kill()
+    place.kill(child)
     now = place.made()
     if now:
         path = place.random.choice(now)
@@ -344,7 +374,7 @@ def clock(place: Place) -> None:
 
     child = place.start(jumps)
     place.some_time()
-    child.kill()
+    place.kill(child)
     for path in place.made():
         os.utime(path, (2**33, 2**33))
 
@@ -355,7 +385,7 @@ def pause(place: Place) -> tuple[str, str]:
     place.some_time()
     os.kill(first.pid, signal.SIGSTOP)
     second = place.start()
-    time.sleep(min(place.seconds, 1.0))
+    time.sleep(min(place.sound.seconds, 1.0))
     os.kill(first.pid, signal.SIGCONT)
     return _worse(first.end(), second.end())
 
@@ -417,29 +447,58 @@ FAULTS: dict[str, Fault] = {
 MOUNTS = ("small disk", "read-only disk")
 NEED_A_CHECKSUM = ("misdirected write", "bit rot, stopped", "bit rot, done")
 """Lines by themselves have none: those of a finished run have that of its marker."""
+UNSEALED = ("out.csv", "out.parquet")
+"""A table that is done is the user's own."""
 
 
 def _refuse(number: int) -> None:
     raise OSError(number, os.strerror(number))
 
 
-def _at_a_sync(place: Place, strike: Callable[[int], None], lasting: bool = False) -> None:
-    """Strike at a random one of the moments at which a file is brought to the disk, and perhaps from then on.
+def _at_a_sync(
+    place: Place, strike: Callable[[int], None], lasting: bool = False, renamed: bool = False
+) -> None:
+    """Strike at a random one of the moments at which something is brought to the disk, perhaps from then on.
 
-    The others take no time: a disk of this machine's own is no part of what is tried.
+    The others take no time: a disk of this machine's own is no part of what is tried. `renamed`: a folder has
+    its name when the strike comes, as nothing says that its files reach the disk before that.
     """
-    moment, calls = place.random.choice((1, 2, 3, 5, 8, 13, 21)), [0]
+    moment, calls = place.random.randint(1, max(place.sound.syncs, 1)), [0]
 
-    def sync(descriptor: Any) -> None:
+    def sync(descriptor: int) -> None:
         calls[0] += 1
         if calls[0] == moment or (lasting and calls[0] > moment):
-            strike(descriptor if isinstance(descriptor, int) else descriptor.fileno())
+            strike(descriptor)
 
-    os.fsync = sync
+    _at_syncs(sync, renamed)
+
+
+def _at_syncs(sync: Callable[[int], None], renamed: bool = False) -> None:
+    """Call `sync` with a descriptor whenever a file is flushed, or a folder of files gets its name."""
+    os.fsync = lambda file: sync(file if isinstance(file, int) else file.fileno())
+    for name in ("rename", "replace"):
+        setattr(os, name, _renaming(getattr(os, name), sync, renamed))
+
+
+def _renaming(real: Callable[..., None], sync: Callable[[int], None], renamed: bool) -> Callable[..., None]:
+    def rename(source: Any, target: Any, **options: Any) -> None:
+        if not Path(source).is_dir():
+            return real(source, target, **options)
+        if renamed:
+            real(source, target, **options)
+        files = sorted(path for path in Path(target if renamed else source).rglob("*") if path.is_file())
+        descriptor = os.open(files[0], os.O_RDWR)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+        return None if renamed else real(source, target, **options)
+
+    return rename
 
 
 def _turn_a_bit(place: Place) -> None:
-    files = [path for path in place.made() if path.stat().st_size]
+    files = [path for path in place.made() if path.stat().st_size and path.name not in UNSEALED]
     if files:
         path = place.random.choice(files)
         content = bytearray(path.read_bytes())
@@ -483,23 +542,25 @@ def _compared(place: Place) -> tuple[str, str]:
     except Exception as error:
         return "wrong", f"it said that it is done, and left {error!r}"
     other = sorted(
-        name for name in place.expected.keys() | found.keys() if place.expected.get(name) != found.get(name)
+        name
+        for name in place.sound.results.keys() | found.keys()
+        if place.sound.results.get(name) != found.get(name)
     )
     return ("wrong", f"{len(other)} differ, among them {other[0]}") if other else ("right", "")
 
 
-def run_case(fault: str, work: Work, expected: Results, seconds: float, seed: str) -> tuple[str, str]:
-    """One fault in one piece of work; then the work once more without any."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Place(work, Path(folder), expected, seconds, Random(seed))
+def run_case(case: str, sound: dict[str, Sound]) -> tuple[str, str, int]:
+    """One fault in one piece of work, then the work once more without any: the end, its words, the kills."""
+    _, _, fault, name = case.split("/")
+    work = WORKS[name]
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        place = Place(work, Path(folder), sound[name], Random(case), [])
         work.prepare(place.folder)
-        during = FAULTS[fault](place) or ("right", "")
-        if fault in MOUNTS:
-            return during
-        after = place.start().end()
-        if after[0] == "right":
-            after = _compared(place)
-        return _worse(during, after)
+        end = FAULTS[fault](place) or ("right", "")
+        if fault not in MOUNTS:
+            after = place.start().end()
+            end = _worse(end, _compared(place) if after[0] == "right" else after)
+        return *end, len(place.kills)
 
 
 # -- threads
@@ -526,18 +587,39 @@ def threads(seed: int) -> Iterator[tuple[str, str]]:
 # -- all of it
 
 
-def undisturbed() -> dict[str, tuple[Results, float]]:
-    """What each work leaves, and how long it takes."""
-    found = {}
+def undisturbed() -> dict[str, Sound]:
+    """What each work leaves, and how long it takes when all that it imports is there."""
     for name, work in WORKS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            work.prepare(Path(folder))
-            start = time.monotonic()
-            end = started(lambda work=work, folder=folder: work.run(Path(folder))).end()
-            if end[0] != "right":
-                raise RuntimeError(f"{name} fails without any fault: {end[1]}")
-            found[name] = work.results(Path(folder)), time.monotonic() - start
-    return found
+        _, modules = _alone(name, work, lambda: sorted(sys.modules))
+        for module in modules:
+            with contextlib.suppress(ImportError):  # some modules know themselves by another name
+                importlib.import_module(module)
+    return {name: _sound(name, work) for name, work in WORKS.items()}
+
+
+def _sound(name: str, work: Work) -> Sound:
+    calls: list[int] = []
+    _, syncs = _alone(name, work, lambda: len(calls), lambda: _at_syncs(calls.append))
+    start = time.monotonic()
+    results, _ = _alone(name, work)
+    return Sound(results, time.monotonic() - start, syncs)
+
+
+def _alone(
+    name: str, work: Work, tell: Callable[[], Any] = lambda: None, fault: Callable[[], None] = lambda: None
+) -> tuple[Results, Any]:
+    """What the work leaves without a fault, and what it has to tell then."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, tempfile.NamedTemporaryFile() as told:
+
+        def run() -> None:
+            work.run(Path(folder))
+            Path(told.name).write_text(json.dumps(tell()))
+
+        work.prepare(Path(folder))
+        end = started(run, fault).end()
+        if end[0] != "right":
+            raise RuntimeError(f"{name} fails without any fault: {end[1]}")
+        return work.results(Path(folder)), json.loads(told.read())
 
 
 def _in_turn(faults: list[str]) -> list[tuple[str, str]]:
@@ -551,36 +633,45 @@ def _in_turn(faults: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def run(
-    most: int, seed: int, only: list[str] | None = None
-) -> tuple[dict[str, Counter[str]], list[str], list[str]]:
-    """So many cases, faults and works in turn: how they ended per fault, the lost ones, what was left out."""
-    sound = undisturbed()
+class Found(NamedTuple):
+    """How the cases ended per fault, the lost ones, what was left out, how many kills struck."""
+
+    ends: dict[str, Counter[str]]
+    lost: list[str]
+    skipped: list[str]
+    kills: int
+
+
+def run(most: int, seed: int, only: list[str] | None = None, journal: Journal | None = None) -> Found:
+    """So many cases, faults and works in turn; those that stand in the journal are not tried again."""
+    journal = Journal() if journal is None else journal
     skipped = [] if can_mount() else [f"{name}: no disk can be mounted here" for name in MOUNTS]
     chosen = [name for name in FAULTS if not (skipped and name in MOUNTS) and (not only or name in only)]
-    ends: dict[str, Counter[str]] = {name: Counter() for name in chosen}
-    lost = []
     pairs = _in_turn(chosen)
-    for number in range(most):
-        fault, name = pairs[number % len(pairs)]
-        case = f"{seed}/{number}/{fault}/{name}"
-        end, said = run_case(fault, WORKS[name], *sound[name], case)
-        ends[fault][end] += 1
+    numbered = ((number, *pairs[number % len(pairs)]) for number in range(most))
+    cases = [f"{seed}/{number}/{fault}/{name}" for number, fault, name in numbered]
+    left = [case for case in cases if case not in journal]
+    sound = undisturbed() if left else {}
+    for case in left:
+        end, said, kills = run_case(case, sound)
+        journal.note(case, end, said[:300], kills)
         if end in LOSING:
-            lost.append(f"{end}: {case}: {said[:300]}")
-            print(lost[-1], file=sys.stderr, flush=True)
-    if not only:
-        counts: Counter[str] = Counter()
-        for end, said in threads(seed):
-            counts[end] += 1
-            lost += [f"{end}: {said}"] * (end in LOSING)
-        ends["many threads"] = counts
-    return ends, lost, skipped
+            print(f"{end}: {case}: {said[:300]}", file=sys.stderr, flush=True)
+    if not only and f"{seed}/threads/0" not in journal:
+        for number, (end, said) in enumerate(threads(seed)):
+            journal.note(f"{seed}/threads/{number}", end, said, 0)
+    return summed(journal, skipped)
 
 
-def kills(ends: dict[str, Counter[str]]) -> int:
-    """How often a process at work was killed from outside."""
-    return ends.get("kill", Counter()).total() + MANY * ends.get("many kills", Counter()).total()
+def summed(journal: Journal, skipped: Sequence[str] = ()) -> Found:
+    """What a journal adds up to."""
+    ends: dict[str, Counter[str]] = {name: Counter() for name in (*FAULTS, "many threads")}
+    for case, (end, _, _) in journal.ends.items():
+        fault = case.split("/")[2]
+        ends[fault if fault in ends else "many threads"][end] += 1
+    lost = [f"{end}: {case}: {said}" for case, (end, said, _) in journal.ends.items() if end in LOSING]
+    kills = sum(struck for *_, struck in journal.ends.values())
+    return Found({name: counts for name, counts in ends.items() if counts}, lost, list(skipped), kills)
 
 
 def table(ends: dict[str, Counter[str]]) -> str:
@@ -600,15 +691,20 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=102, help="faults and works are taken in turn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="this fault; may be repeated")
+    parser.add_argument("--journal", type=Path, help="a file that remembers what was done, for going on")
+    parser.add_argument("--case", help="this case alone, as a lost one is printed")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     start = time.monotonic()
-    ends, lost, skipped = run(chosen.cases, chosen.seed, chosen.only)
-    print(table(ends))
-    print(f"{kills(ends)} kills; {time.monotonic() - start:.0f} s, seed {chosen.seed}")
-    print(*skipped, *lost, sep="\n")
-    return 1 if lost else 0
+    if chosen.case is not None:
+        print(*run_case(chosen.case, undisturbed()), sep=": ")
+        return 0
+    found = run(chosen.cases, chosen.seed, chosen.only, Journal(chosen.journal))
+    print(table(found.ends))
+    print(f"{found.kills} kills; {time.monotonic() - start:.0f} s, seed {chosen.seed}")
+    print(*found.skipped, *found.lost, sep="\n")
+    return 1 if found.lost else 0
 
 
 if __name__ == "__main__":

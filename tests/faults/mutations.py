@@ -1,6 +1,6 @@
 """A seeded mutator over every reader of `corpora.py`, with limits on time and memory.
 
-    python tests/faults/mutations.py --mutations 100000 --seed 0
+    python tests/faults/mutations.py --mutations 100000 --seed 0 --journal files.jsonl
 
 Each mutation ends in the right answer or in a `TotalcalError`; all else is counted in a losing column and
 shown with the command that repeats it. Cases run in a child process: one that dies, hangs or takes a gigabyte
@@ -8,6 +8,7 @@ ends nothing.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -22,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+
+from journal import Journal
 
 SECONDS = 10  # of one case
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where files cost no disk
@@ -114,23 +117,53 @@ MUTATIONS: tuple[Callable[[bytearray, Random], bytearray], ...] = (
 )  # fmt: skip
 
 
-def run_case(name: str, number: int, seed: int, folder: Path) -> tuple[str, str]:
+class Sample(NamedTuple):
+    """A folder with a sound file, as it is laid out again for each case."""
+
+    path: Path  # the file to be damaged
+    files: dict[Path, tuple[bytes, int]]  # content and time
+    expected: Any  # what is read from it, where that must not change
+
+    @classmethod
+    def make(cls, name: str, folder: Path) -> "Sample":
+        """And read it once: what a reader imports is no part of what it takes."""
+        from corpora import SUBJECTS
+
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        path = SUBJECTS[name].make(folder)
+        found = [each for each in folder.rglob("*") if each.is_file()]
+        files = {each: (each.read_bytes(), each.stat().st_mtime_ns) for each in found}
+        sample = cls(path, files, None)
+        expected = SUBJECTS[name].read(path)
+        sample.lay(folder)
+        if SUBJECTS[name].sealed and SUBJECTS[name].read(path) != expected:
+            raise RuntimeError(f"{name}: a sound file is not read twice alike")
+        return sample._replace(expected=expected)
+
+    def lay(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        for each, (content, mtime) in self.files.items():
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.write_bytes(content)
+            os.utime(each, ns=(mtime, mtime))
+
+
+def run_case(name: str, number: int, seed: int, folder: Path, sample: Sample) -> tuple[str, str]:
     """How one case ends, and what it said."""
     from corpora import SUBJECTS
 
     from totalcal.errors import TotalcalError
 
     subject, random = SUBJECTS[name], Random(f"{seed}/{name}/{number}")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    path = subject.make(folder)
-    sound = path.read_bytes()
-    expected = subject.read(path) if subject.sealed else None
+    sample.lay(folder)
+    path, expected = sample.path, sample.expected
+    sound, _ = sample.files[path]
     if subject.wrap is not None and subject.inner is not None and random.random() < 0.6:
         path.write_bytes(subject.wrap(mutated(subject.inner(sound), random), sound))
     else:
         path.write_bytes(mutated(sound, random))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _memory_from_here()
     signal.signal(signal.SIGALRM, _hung)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -150,8 +183,20 @@ def run_case(name: str, number: int, seed: int, folder: Path) -> tuple[str, str]
         end = "traceback", f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    grown = _peak() - before
     return ("over 1 GB", f"{grown} bytes") if grown > GIGABYTE else end
+
+
+def _memory_from_here() -> int:
+    """What is in use now, in bytes; the peak starts anew, where the system lets one do that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def _hung(*_: Any) -> None:
@@ -160,23 +205,16 @@ def _hung(*_: Any) -> None:
 
 def child(cases: list[tuple[str, int]], seed: int, folder: Path) -> None:
     """Run cases one after the other, each told before it begins and when it has ended."""
-    from corpora import SUBJECTS
-
     report = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no report
-    for name in dict(cases):  # what a reader imports is no part of what it takes
-        (folder / "warm").mkdir(exist_ok=True)
-        SUBJECTS[name].read(SUBJECTS[name].make(folder / "warm"))
-        shutil.rmtree(folder / "warm")
+    samples = {name: Sample.make(name, folder / name) for name in dict(cases)}
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + 4 * GIGABYTE,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, number in cases:
         print(json.dumps([name, number]), file=report, flush=True)
-        end = run_case(name, number, seed, folder / "case")
+        end = run_case(name, number, seed, folder / name, samples[name])
         print(json.dumps(end), file=report, flush=True)
-        if end[0] == "over 1 GB":
-            os._exit(0)  # the peak of a process never falls again
 
 
 class Lost(NamedTuple):
@@ -184,29 +222,62 @@ class Lost(NamedTuple):
 
     name: str
     number: int
+    seed: int
     end: str
     message: str
 
+    def __str__(self) -> str:
+        return (
+            f"{self.end}: --only {self.name!r} --case {self.number} --seed {self.seed}: {self.message[:300]}"
+        )
 
-def run(cases: list[tuple[str, int]], seed: int) -> tuple[dict[str, Counter[str]], list[Lost]]:
-    """All cases, in as many children as it takes: how they ended per reader, and the lost ones."""
-    ends: dict[str, Counter[str]] = {name: Counter() for name in dict(cases)}
-    lost = []
-    while cases:
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+
+Ends = dict[str, Counter[str]]
+
+
+def run(cases: list[tuple[str, int]], seed: int, journal: Journal | None = None) -> tuple[Ends, list[Lost]]:
+    """All cases that the journal does not have, in as many children as it takes."""
+    journal = Journal() if journal is None else journal
+    while left := [case for case in cases if _key(seed, *case) not in journal]:
+        begun, why = None, ""
+        with (
+            tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+            tempfile.TemporaryFile("w+") as given,
+            tempfile.TemporaryFile() as said,
+        ):
+            json.dump(left, given)
+            given.seek(0)
             arguments = [sys.executable, __file__, "--child", folder, "--seed", str(seed)]
-            given = json.dumps(cases)
-            done = subprocess.run(arguments, input=given, capture_output=True, text=True, check=False)
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
-        if not lines:
-            raise RuntimeError(f"the child did not begin: {done.stderr}")
-        if len(lines) % 2:
-            lines.append(["died", f"exit status {done.returncode}: {done.stderr[-200:]}"])
-        for (name, number), (end, message) in zip(lines[::2], lines[1::2], strict=True):
-            ends[name][end] += 1
-            if end in LOSING:
-                lost.append(Lost(name, number, end, message))
-        cases = cases[len(lines) // 2 :]
+            with subprocess.Popen(arguments, stdin=given, stdout=subprocess.PIPE, stderr=said) as process:
+                for line in process.stdout or ():
+                    if begun is None:
+                        begun = json.loads(line)
+                    else:
+                        end, message = json.loads(line)
+                        journal.note(_key(seed, *begun), end, message if end in LOSING else "")
+                        begun = None
+            said.seek(0)
+            why = f"exit status {process.returncode}: {said.read()[-300:].decode(errors='replace')}"
+        if begun is not None:
+            journal.note(_key(seed, *begun), "died", why)
+        elif process.returncode:
+            raise RuntimeError(f"the child did not begin: {why}")
+    return summed(journal)
+
+
+def _key(seed: int, name: str, number: int) -> str:
+    return f"{seed}/{name}/{number}"
+
+
+def summed(journal: Journal) -> tuple[Ends, list[Lost]]:
+    """What a journal adds up to: how the cases ended per reader, and the lost ones."""
+    ends: Ends = {}
+    lost = []
+    for case, (end, message) in journal.ends.items():
+        seed, name, number = case.split("/")
+        ends.setdefault(name, Counter())[end] += 1
+        if end in LOSING:
+            lost.append(Lost(name, int(number), int(seed), end, message))
     return ends, lost
 
 
@@ -226,7 +297,8 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=3_500, help="in all, shared out evenly")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="this reader; may be repeated")
-    parser.add_argument("--case", type=int, help="this case alone, with its traceback")
+    parser.add_argument("--case", type=int, help="this case alone")
+    parser.add_argument("--journal", type=Path, help="a file that remembers what was done, for going on")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child is not None:
@@ -236,16 +308,18 @@ def main() -> int:
 
     names = chosen.only or list(SUBJECTS)
     if chosen.case is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            print(*run_case(names[0], chosen.case, chosen.seed, Path(folder) / "case"), sep=": ")
+        with tempfile.TemporaryDirectory() as home:
+            folder = Path(home) / "case"
+            sample = Sample.make(names[0], folder)
+            print(*run_case(names[0], chosen.case, chosen.seed, folder, sample), sep=": ")
         return 0
     each = -(-chosen.mutations // len(names))
     start = time.monotonic()
-    ends, lost = run([(name, number) for name in names for number in range(each)], chosen.seed)
+    cases = [(name, number) for name in names for number in range(each)]
+    ends, lost = run(cases, chosen.seed, Journal(chosen.journal))
     print(table(ends))
     print(f"{time.monotonic() - start:.0f} s, seed {chosen.seed}")
-    for name, number, end, message in lost[:40]:
-        print(f"{end}: --only {name!r} --case {number} --seed {chosen.seed}: {message[:300]}")
+    print(*lost[:40], sep="\n")
     return 1 if lost else 0
 
 

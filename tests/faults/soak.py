@@ -1,9 +1,11 @@
 """The whole harness, and the one table that it is judged by.
 
     python tests/faults/soak.py --mutations 100000 --cases 1000
+    python tests/faults/soak.py --part faults --cases 300
 
-Every losing column must be 0. The tables of the parts say which reader, fault or door it was, and the lost
-cases how to repeat them.
+Killed, it goes on where it was: a journal keeps every case, and the table is that of the journal, however
+many calls it took. Another version of the code begins another journal. Every losing column must be 0. The
+tables of the parts say which reader, fault or door it was, and the lost cases how to repeat them.
 """
 
 import argparse
@@ -13,13 +15,16 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import disasters
 import extremes
 import mutations
 import torch
 from corpora import SUBJECTS
+from journal import Journal, code
 
+PARTS = ("faults", "numbers", "files")
 COLUMNS = {
     "right or clear": ("read", "right", "clear"),
     "traceback": ("traceback",),
@@ -41,29 +46,43 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=100_000, help="damaged files, over all readers")
     parser.add_argument("--cases", type=int, default=1_000, help="other faults")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", choices=PARTS, action="append", help="this alone; may be repeated")
+    parser.add_argument(
+        "--journal", type=Path, help="folder of what was done; left out, one per code and seed"
+    )
     chosen = parser.parse_args()
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
     start = time.monotonic()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        faults, lost, skipped = disasters.run(chosen.cases, chosen.seed)
-    print(disasters.table(faults), flush=True)
-    numbers, lost_numbers = extremes.run()
-    each = -(-chosen.mutations // len(SUBJECTS))
-    cases = [(name, number) for name in SUBJECTS for number in range(each)]
-    files, lost_files = mutations.run(cases, chosen.seed)
-    print(mutations.table(files))
-    print(*skipped, *lost, *lost_numbers, *lost_files, sep="\n")
+    home = chosen.journal or Path("build") / "soak" / f"{code()}-{chosen.seed}"
+    faults, numbers, files = (Journal(home / f"{part}.jsonl") for part in PARTS)
+    parts = chosen.part or PARTS
+    skipped = []
+    if "faults" in parts:
+        skipped = disasters.run(chosen.cases, chosen.seed, journal=faults).skipped
+    if "numbers" in parts and "extremes" not in numbers:
+        numbers.note("extremes", *extremes.run())
+    if "files" in parts:
+        each = -(-chosen.mutations // len(SUBJECTS))
+        mutations.run([(name, number) for number in range(each) for name in SUBJECTS], chosen.seed, files)
+    found = disasters.summed(faults)
+    counts, lost_numbers = numbers.ends.get("extremes", ({}, []))
+    ends, lost_files = mutations.summed(files)
+    print(disasters.table(found.ends), mutations.table(ends), sep="\n")
+    print(*skipped, *found.lost, *lost_numbers, *lost_files, sep="\n")
     print(f"| | tried | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 2)}")
-    print(row("mutated files", sum(files.values(), Counter())))
-    print(row("other faults", sum(faults.values(), Counter())))
-    print(row("extreme numbers", numbers))
+    print(row(f"mutated files, {len(ends)} readers", sum(ends.values(), Counter())))
     print(
-        f"{len(SUBJECTS)} readers, {len(faults)} kinds of fault, {disasters.kills(faults)} kills; "
-        f"{time.monotonic() - start:.0f} s, seed {chosen.seed}, "
+        row(
+            f"other faults, {len(found.ends)} kinds, {found.kills} kills", sum(found.ends.values(), Counter())
+        )
+    )
+    print(row("extreme numbers", counts))
+    print(
+        f"{home}; {time.monotonic() - start:.0f} s this time, seed {chosen.seed}, "
         f"Python {platform.python_version()}, torch {torch.__version__}"
     )
-    return 1 if lost or lost_numbers or lost_files else 0
+    return 1 if found.lost or lost_numbers or lost_files else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The paper's tasks and ours, by name. A panel begins with the set that the paper used."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -110,8 +110,16 @@ def _whole(name: str, nearness: Literal["near", "far"]) -> OODSet:
     return OODSet(name, nearness, partial(_test_inputs, name))
 
 
+@cache
+def _drawn_letters(size: int, count: int) -> Inputs:
+    """Drawn once per process: a thousand of them take longer than a small run of a grid."""
+    images = letters(size, count).inputs
+    images.flags.writeable = False
+    return images
+
+
 def _letters(size: int, count: int) -> OODSet:
-    return OODSet("letters", "near" if size == 8 else "far", lambda _: letters(size, count).inputs)
+    return OODSet("letters", "near" if size == 8 else "far", lambda _: _drawn_letters(size, count))
 
 
 def _tiny_imagenet(way: str, shared: Overlap) -> OODSet:
