@@ -1,5 +1,6 @@
 """What goes wrong, by name. A message says what was expected, what came, and what to do."""
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -94,3 +95,18 @@ class DamagedCheckpointError(CheckpointError):
 
 class ExportError(TotalcalError):
     """A model has no form as a program on its own; the message says why."""
+
+
+def printable(text: str) -> str:
+    r"""Text with every control character spelled out, so that a name can neither colour nor clear a terminal.
+
+    >>> printable("a\x1b[31mb\n")
+    'a\\x1b[31mb\\n'
+    """
+    return "".join(
+        letter.encode("unicode_escape").decode() if unicodedata.category(letter) in _CONTROLS else letter
+        for letter in text
+    )
+
+
+_CONTROLS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # also what turns the direction of writing

@@ -102,6 +102,18 @@ def test_an_error_of_the_system_names_the_file(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_a_name_in_an_error_cannot_colour_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    small = typer.Typer()
+
+    @small.command()
+    def read() -> None:
+        raise InputError("there is no [bold]\x1b[31mred.csv.\n  Give another one.")
+
+    run(small, [])
+    said = "InputError: there is no [bold]\\x1b[31mred.csv.\n  Give another one.\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_complete(shell: str) -> None:
     words = {"_TOTALCAL_COMPLETE": f"complete_{shell}", "COMP_WORDS": "totalcal repo", "COMP_CWORD": "1"}

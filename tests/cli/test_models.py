@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from totalcal import save
+from totalcal import save, softmax
+from totalcal.backbones import mlp
 from totalcal.cli import app
 from totalcal.files.saved import load
 from totalcal.predicting.exported import open_exported
@@ -33,6 +34,13 @@ def test_inspect_shows_model_gate_and_price(model_file):
         "error 0.05",
     ):
         assert word in shown
+
+
+def test_names_in_a_file_of_somebody_else_can_neither_style_nor_clear_the_terminal(tmp_path):
+    model = softmax(mlp(4, 2, hidden=(2,)), num_classes=2)
+    save(model, tmp_path / "other.totalcal", classes=("[bold]eel[/bold]", "\x1b[2J\x1b[31mred"))
+    shown = run("inspect", tmp_path / "other.totalcal").output
+    assert r"[bold]eel[/bold], \x1b[2J\x1b[31mred" in shown
 
 
 def test_inspect_never_imports_torch(model_file):

@@ -139,6 +139,12 @@ def test_it_prints_as_a_table_that_says_which_class_is_positive(outputs):
     assert "500 examples, 5 classes, 1 draw, seed 0" in text
 
 
+def test_the_name_of_an_ood_set_is_text_and_nothing_else(outputs):
+    ood = {"[/x]\x1b[31mred": outputs[2]["near"]}
+    text = str(scores.evaluate_outputs(*outputs[:2], "probabilities", ood))
+    assert r"AUROC, [/x]\x1b[31mred (" in text
+
+
 def test_a_predictor_that_learned_nothing_is_told_so():
     verdict = scores.evaluate_outputs([[0.5, 0.5]] * 4, [0, 0, 1, 1], "probabilities")
     assert not verdict.learned
@@ -342,7 +348,7 @@ def test_what_cannot_be_judged_is_refused(saved, tmp_path):
         evaluate_files(tmp_path / "absent.npz")
     with pytest.raises(InputError, match="no `labels`"):
         evaluate_files(saved("bare", logits=np.zeros((1, 2))))
-    with pytest.raises(InputError, match="save both alike"):
+    with pytest.raises(InputError, match="save both as one kind"):
         evaluate_files(logits, [saved("other", probabilities=np.full((1, 2), 0.5))])
     with pytest.raises(InputError, match="two OOD sets"):
         evaluate_files(logits, [logits, logits])

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from totalcal import __version__
-from totalcal.errors import DivergenceError, SourceError, TotalcalError
+from totalcal.errors import DivergenceError, SourceError, TotalcalError, printable
 
 _UsageError: Any = typer.BadParameter.__base__  # typer has moved it between modules, but not in its family
 
@@ -96,7 +96,8 @@ def _code(error: Exception) -> ExitCode:
 
 def _say(line: str) -> None:
     if line:
-        typer.secho(line, fg=typer.colors.RED, err=True)
+        shown = "\n".join(map(printable, line.split("\n")))
+        typer.secho(shown, fg=typer.colors.RED, err=True)
 
 
 __all__ = ["OWN_BACKBONE", "Example", "ExitCode", "app"]

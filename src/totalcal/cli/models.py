@@ -112,12 +112,14 @@ def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wro
     """Show what a model file holds: model, classes, gate and its cost, scores, versions."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    from totalcal.errors import printable
     from totalcal.files.container import summary
 
     table = Table(show_header=False, box=None)
     for heading, text in summary(file):
-        table.add_row(f"[bold]{heading}[/bold]", text)
+        table.add_row(Text(heading, "bold"), Text(printable(text)))
     Console().print(table)
 
 

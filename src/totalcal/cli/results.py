@@ -58,8 +58,8 @@ def table(
 
 def warn_of_damage(runs: Path) -> None:
     """Say which finished runs are left out, since what they left is not what they wrote."""
+    from totalcal.errors import printable
     from totalcal.records.folders import damage_in_words
-    from totalcal.records.table import printable
 
     for line in damage_in_words(runs):
         typer.echo(printable(line), err=True)

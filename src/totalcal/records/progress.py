@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, printable
 from totalcal.records.corruptions import under_corruption
 from totalcal.records.domain import domain_lines
 from totalcal.records.folders import RunFolder, State, Timing, finished_records, finished_runs, unreadable
 from totalcal.records.labels import Column, Record, in_order, place
 from totalcal.records.store import Line, read_lines, write_lines
-from totalcal.records.table import Entry, Group, Table, printable
+from totalcal.records.table import Entry, Group, Table
 
 if TYPE_CHECKING:
     from rich.console import Group as RichGroup

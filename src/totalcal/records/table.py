@@ -5,12 +5,13 @@ Names come from users and files, so each writer escapes what its format would ta
 
 import csv
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from typing import Any, ClassVar, NamedTuple, Self
+
+from totalcal.errors import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +186,6 @@ def without_formula(value: Any) -> Any:
     return f"'{value}" if is_formula else value
 
 
-def printable(text: str) -> str:
-    r"""Text with every control character spelled out, so that a name can neither colour nor clear a terminal.
-
-    >>> printable("a\x1b[31mb\n")
-    'a\\x1b[31mb\\n'
-    """
-    return "".join(
-        letter.encode("unicode_escape").decode() if unicodedata.category(letter) in _CONTROLS else letter
-        for letter in text
-    )
-
-
-_CONTROLS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # also what turns the direction of writing
 _FORMULA = ("=", "+", "-", "−", "@", "\t", "\r")
 _PLAIN = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NUMBER = ' class="number"'

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from totalcal.errors import printable
 from totalcal.scores.arrays import Floats, Integers
 from totalcal.scores.calibration import CalibrationError, Reliability
 from totalcal.scores.ranking import Ranking
@@ -161,11 +162,12 @@ class Verdict:
     def __rich__(self) -> "Group":
         from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         table = Table("score", "value")
         table.columns[1].justify = "right"
         for name, value in _rows(self):
-            table.add_row(name, value)
+            table.add_row(Text(printable(name)), value)
         return Group(_title(self), table, *_notes(self))
 
     def __str__(self) -> str:
