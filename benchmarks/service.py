@@ -72,8 +72,8 @@ def ours(port: int, path: Path, exact: bool = False) -> None:
     import sys
 
     from totalcal.files.saved import load
-    from totalcal.serving.app import Service
     from totalcal.serving.listening import run
+    from totalcal.serving.service import Service
 
     torch.set_num_threads(1)
     with open(os.devnull, "w") as sys.stderr:  # noqa: PTH123 (a log of each request, which nobody reads)

@@ -22,8 +22,8 @@ from totalcal.files.saved import SavedModel
 from totalcal.monitoring import watched_scores
 from totalcal.preprocessing import PictureSteps, Preprocessing
 from totalcal.rejection import FalseRejection
-from totalcal.serving.app import Service
 from totalcal.serving.listening import server
+from totalcal.serving.service import Service
 
 LETTER = [(8, 90), (8, 10), (50, 60), (92, 10), (92, 90)]  # M, in hundredths of the drawing's side
 

@@ -21,7 +21,7 @@ from totalcal.errors import InputError, ModelFileError
 from totalcal.files.container import Container, read_container, write_container
 from totalcal.predicting.stream import predict_file
 from totalcal.rejection import Coverage
-from totalcal.serving.app import Service
+from totalcal.serving.service import Service
 
 QUICK = {"max_epochs": 15, "hidden": (16,), "draws": 3, "validation_fraction": 0.3, "random_state": 0}
 
@@ -179,7 +179,7 @@ def test_hostile_and_damaged_steps_are_refused(fitted, tmp_path):
     own = skops.io.dumps(sklearn_pipeline.make_pipeline(FunctionTransformer(print), Own()))
     packed = skops.io.dumps(sklearn_pipeline.Pipeline(fitted.steps[:-1]), compression=zipfile.ZIP_DEFLATED)
     for content, words in (
-        (own, "which is none of scikit-learn's transformers"),
+        (own, "which is not one of scikit-learn's transformers"),
         (packed, "compressed"),
         (b"no zip", "damaged"),
         (good.steps[:-40], "damaged"),

@@ -15,9 +15,9 @@ from totalcal.monitoring import Monitor, watched_scores
 from totalcal.preprocessing import PictureSteps, Preprocessing
 from totalcal.rejection import FalseRejection, Gate
 from totalcal.rejection.predictions import PredictionSets
-from totalcal.serving.app import Service
 from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server
+from totalcal.serving.service import Service
 from totalcal.thumbnails import Thumbnails
 
 

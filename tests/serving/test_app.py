@@ -14,8 +14,8 @@ from totalcal.errors import InputError
 from totalcal.predicting.answers import answers
 from totalcal.predicting.inputs import rows_of
 from totalcal.rejection.predictions import PredictionSets
-from totalcal.serving.app import Service
 from totalcal.serving.listening import check_binding
+from totalcal.serving.service import Service
 
 
 def infer(client, images, **more):

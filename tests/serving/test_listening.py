@@ -18,7 +18,7 @@ import torch
 import totalcal
 from totalcal.backbones import mlp
 from totalcal.predicting.stream import predict_file
-from totalcal.serving.app import Service
+from totalcal.serving.service import Service
 
 from .conftest import Running
 

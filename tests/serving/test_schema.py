@@ -11,8 +11,8 @@ import totalcal
 from totalcal.backbones import mlp
 from totalcal.files.saved import SavedModel
 from totalcal.preprocessing import Preprocessing
-from totalcal.serving.app import Service
 from totalcal.serving.guard import Limits
+from totalcal.serving.service import Service
 
 from .conftest import Running
 

@@ -15,7 +15,7 @@ SOME_ROWS_REFUSED, SHIFTED = 3, 4
 
 
 def number_of_draws(text: str) -> "Draws":
-    """What --draws says: a number from 0 on, or moments.
+    """What --draws says: a whole number, or moments.
 
     >>> number_of_draws("10"), number_of_draws("moments")
     (10, 'moments')
@@ -23,7 +23,7 @@ def number_of_draws(text: str) -> "Draws":
     if text == "moments":
         return "moments"
     if not text.isdecimal():
-        raise typer.BadParameter(f"{text!r} is neither a number from 0 on nor moments")
+        raise typer.BadParameter(f"{text!r} is neither a whole number, 0 or more, nor moments")
     return int(text)
 
 
@@ -41,7 +41,7 @@ def predict(
         None,
         parser=number_of_draws,
         metavar="N|moments",
-        help="Draws of weights and memory; 0 takes means; or moments. Default: those of the gate, or 10.",
+        help="Draws of weights and memory; 0 uses means; or moments. Default: those of the gate, or 10.",
     ),
     chunk: int | None = typer.Option(
         None, min=1, help="Rows at a time. Default: 256 to 4096, fewer of large pictures."
@@ -52,7 +52,7 @@ def predict(
     strict: bool = typer.Option(False, "--strict", help="Stop at the first row that cannot be used."),
     backbone: str | None = OWN_BACKBONE,
 ) -> None:
-    """Class, probabilities, uncertainties and decision of every row; resumes where it was killed.
+    """Predict class, probabilities, uncertainties and decision of every row; resumes after a kill.
 
     Exit status 3 says that the table is written, but some rows could not be used.
     """
@@ -89,9 +89,9 @@ def export(
         None,
         parser=number_of_draws,
         metavar="N|moments",
-        help="Draws of weights and memory; 0 takes means; or moments. Default: those of the gate, or 10.",
+        help="Draws of weights and memory; 0 uses means; or moments. Default: those of the gate, or 10.",
     ),
-    seed: int | None = typer.Option(None, help="Of the draws. Default: the gate's, or 0."),
+    seed: int | None = typer.Option(None, help="Seed of the draws. Default: the gate's, or 0."),
     example: Path | None = typer.Option(
         None, help="An .npz with some rows, for a model that was saved without preprocessing."
     ),
@@ -127,13 +127,13 @@ def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wro
 def score(
     predictions: Path = typer.Argument(
         help="An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration`, "
-        "`log_concentration` (n × K, or draws × n × K). Labels are 0 … K − 1, or names that stand in an "
+        "`log_concentration` (n × K, or draws × n × K). Labels are 0 … K − 1, or names given in an "
         "array `classes`, in the order of the columns."
     ),
     ood: list[Path] = typer.Option(
         [],
         "--ood",
-        help="The same for out-of-distribution (OOD) inputs, without labels; may be given several times.",
+        help="The same for out-of-distribution (OOD) inputs, without labels; may be repeated.",
     ),
     bins: int = typer.Option(15, help="Bins of the ECE, of equal width."),
     uncertainty: str = typer.Option(
@@ -157,16 +157,16 @@ def score(
 def serve(
     file: Path = typer.Argument(..., help="A file that totalcal.save wrote."),
     host: str = typer.Option("127.0.0.1", help="Where to listen; beyond this machine a token is needed."),
-    port: int = typer.Option(8000, min=1, max=65535),
+    port: int = typer.Option(8000, min=1, max=65535, help="The port to listen on."),
     token_file: Path | None = typer.Option(None, help="A file with the token; else TOTALCAL_TOKEN, if set."),
     name: str | None = typer.Option(None, help="The model's name in paths. Default: that of the file."),
     draws: int | None = typer.Option(None, min=0, help="As for totalcal predict."),
     exact: bool = typer.Option(
-        False, "--exact", help="Answer each request by itself: the same as predict, to the bit."
+        False, "--exact", help="Answer each request on its own: the same as predict, to the bit."
     ),
     gather_ms: float = typer.Option(3.0, min=0, help="How long a batch waits for requests being read."),
-    most_bytes: int = typer.Option(16 * 2**20, min=1, help="The most that a request may have."),
-    most_rows: int = typer.Option(4096, min=1, help="The most that a request may have."),
+    most_bytes: int = typer.Option(16 * 2**20, min=1, help="The most bytes that a request may have."),
+    most_rows: int = typer.Option(4096, min=1, help="The most rows that a request may have."),
     seconds: float = typer.Option(
         30.0, min=0.1, help="Time limit for reading a request, and for answering it."
     ),
@@ -175,9 +175,9 @@ def serve(
 ) -> None:
     """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
     from totalcal.files.own import load_named
-    from totalcal.serving.app import Service
     from totalcal.serving.guard import Limits
     from totalcal.serving.listening import check_binding, run
+    from totalcal.serving.service import Service
 
     token = token_file.read_text().strip() if token_file else os.environ.get("TOTALCAL_TOKEN") or None
     check_binding(host, token)
@@ -192,7 +192,7 @@ def serve(
 def watch(
     predictions: Path = typer.Argument(..., help="A table that totalcal predict wrote."),
     model: Path = typer.Option(..., help="The model file, saved with a monitor."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="A picture to draw: .png, .svg, .pdf."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="A figure to draw: .png, .svg or .pdf."),
 ) -> None:
     """Say whether the rows of a table have shifted, and since when; a column `label` is taken into account.
 

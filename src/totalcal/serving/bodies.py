@@ -42,7 +42,7 @@ def rows_of_tensor(content: bytes, preprocessing: Preprocessing | None, most: in
     if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
         raise RefusalError(422, "a request is an object with a list `inputs`, which has one tensor.")
     if len(request["inputs"]) != 1 or not isinstance(request["inputs"][0], dict):
-        raise RefusalError(422, f"the model takes one input tensor, but {len(request['inputs'])} came.")
+        raise RefusalError(422, f"the model takes one input tensor, but got {len(request['inputs'])}.")
     name = request.get("id")
     if name is not None and not isinstance(name, str):
         raise RefusalError(422, "`id` is a string, if it is given.")
@@ -152,4 +152,4 @@ def _parsed(content: bytes) -> Any:
     try:
         return parse_json(content.decode(), "the body")
     except (InputError, UnicodeDecodeError) as error:
-        raise RefusalError(422, f"the body is no JSON: {str(error)[:200]}") from error
+        raise RefusalError(422, f"the body is not JSON: {str(error)[:200]}") from error

@@ -93,10 +93,10 @@ class Guard:
         if self.token is None:
             host = headers.get(b"host", b"").decode("latin-1")
             if _name(host) not in LOOPBACK:
-                raise RefusalError(421, "without a token this service answers to localhost alone.")
+                raise RefusalError(421, "without a token this service answers localhost only.")
             origin = headers.get(b"origin", b"").decode("latin-1")
             if origin and origin.partition("://")[2].lower() != host.lower():
-                raise RefusalError(403, "without a token no page but this service's own may ask.")
+                raise RefusalError(403, "without a token, only this service's own page may ask.")
         elif scope["path"] not in OPEN:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):

@@ -5,8 +5,9 @@ import json
 from typing import Any
 
 from totalcal.errors import InputError, MissingExtraError
-from totalcal.serving.app import Service, application
+from totalcal.serving.app import application
 from totalcal.serving.guard import LOOPBACK, too_slow
+from totalcal.serving.service import Service
 
 _CONNECTIONS = 1024
 
@@ -40,8 +41,8 @@ def check_binding(host: str, token: str | None) -> None:
     """Other machines may ask only with a token."""
     if token is None and host not in LOOPBACK:
         raise InputError(
-            f"bound to {host}, other machines could ask, and there is no token. Set TOTALCAL_TOKEN, or give "
-            "--token-file; or stay on 127.0.0.1."
+            f"bound to {host}, other machines can reach the service, and there is no token. "
+            "Set TOTALCAL_TOKEN or give --token-file, or stay on 127.0.0.1."
         )
     if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
         raise InputError("a token has 16 or more plain characters: make one with `openssl rand -hex 32`.")

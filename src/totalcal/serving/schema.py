@@ -27,7 +27,8 @@ _ENTRY: Schema = {"type": ["number", "boolean"], "minimum": -LARGEST, "maximum":
 
 REFUSALS: Mapping[int | str, str] = {
     400: "The request is broken", 401: "A token is needed", 403: "A page elsewhere may not ask",
-    404: "No such path or model", 405: "No such method", 408: "It came too slowly", 413: "It is too large",
+    404: "No such path or model", 405: "No such method", 408: "The request came too slowly",
+    413: "The request is too large",
     415: "An unknown kind of body", 421: "Only for this machine", 422: "These rows cannot be used",
     503: "Too busy, or stopping",
 }  # fmt: skip

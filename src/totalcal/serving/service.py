@@ -1,0 +1,242 @@
+"""A model in service: its batches, what it has seen, and the counters for Prometheus."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from totalcal import __version__
+from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.saved import SavedModel
+from totalcal.monitoring import Monitor
+from totalcal.predicting.answers import Answers, answers, check_draws, class_names
+from totalcal.rejection.predictions import in_words
+from totalcal.serving import schema
+from totalcal.serving.batching import Batcher
+from totalcal.serving.guard import Limits, RefusalError
+from totalcal.types import Draws
+from totalcal.whole_files import write_whole
+
+_MOST_SHOWN = 16
+
+
+@dataclass
+class Service:
+    """A model in service: its batches, its limits, and what it has seen.
+
+    Attributes:
+        saved: The model and its gate.
+        name: Of the model, in the paths of the protocol.
+        draws: As `totalcal predict --draws`.
+        limits: What a client may ask for.
+        token: What a client has to send; None answers this machine alone.
+        exact: Whether each request is computed by itself (`Batcher`).
+        gather: Seconds that a batch may wait for a request that is being read.
+        state: Where the monitor is kept between runs, if anywhere.
+    """
+
+    saved: SavedModel
+    name: str = "model"
+    draws: Draws | None = None
+    limits: Limits = field(default_factory=Limits)
+    token: str | None = None
+    exact: bool = False
+    gather: float = 0.003
+    state: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_draws(self.saved, self.draws)
+        _check_sets(self.saved, self.draws)
+        _check_steps(self.saved)
+        self.monitor = self._monitor()
+        self.lock = threading.Lock()
+        self.metrics = Metrics(self)
+        self.batcher = Batcher(self._answers, gather=self.gather, exact=self.exact, on_batch=self._watch)
+
+    def _monitor(self) -> Monitor | None:
+        if self.state is not None and self.state.exists():
+            from totalcal.reading import read_json
+
+            return Monitor.from_json(read_json(self.state))
+        started = self.saved.monitor
+        return None if started is None else Monitor.from_json(started.as_json())
+
+    def _answers(self, rows: Sequence[npt.NDArray[Any]]) -> Answers:
+        return answers(self.saved, rows, self.draws)
+
+    def _watch(self, found: Answers, seconds: float) -> None:
+        self.metrics.take(found, seconds)
+        if self.monitor is None:
+            return
+        known = [name for name in self.monitor.detectors if name in found.scores]
+        watched = np.array([np.maximum(found.scores[name], 0) for name in known])  # rounding can go below 0
+        is_answered = np.isfinite(watched).all(0)  # what has no answer was refused
+        if not is_answered.any():
+            return
+        accepted = np.array([each == "accept" for each in found.decisions])[is_answered]
+        with self.lock:
+            self.monitor.update(
+                dict(zip(known, watched[:, is_answered], strict=True)),
+                None if self.saved.gate is None else accepted,
+            )
+
+    def nearest(self, rows: Sequence[npt.NDArray[Any]]) -> list[list[dict[str, str]]]:
+        """The training pictures that each row looks most like to the model, as PNG in data URLs."""
+        assert self.saved.thumbnails is not None
+        if len(rows) > _MOST_SHOWN:
+            raise RefusalError(413, f"nearest pictures are shown for at most {_MOST_SHOWN} rows at a time.")
+        names, kept = class_names(self.saved), self.saved.thumbnails
+        places = kept.nearest(self.saved.model, self.saved.inputs(np.stack(rows)))
+        return [
+            [
+                {"class": str(names[int(kept.labels[place])]), "picture": _data_url(kept.pictures[place])}
+                for place in row
+            ]
+            for row in places.tolist()
+        ]
+
+    def close(self) -> None:
+        """Answer what was accepted, then write down what was seen."""
+        self.batcher.close()
+        if self.state is not None and self.monitor is not None:
+            write_whole(self.state, json.dumps(self.monitor.as_json()))
+
+    def watched(self) -> dict[str, Any] | None:
+        """The monitor's findings, as plain values."""
+        if self.monitor is None:
+            return None
+        with self.lock:
+            status = self.monitor.status
+        return {
+            "rows": status.rows,
+            "accepted": status.accepted,
+            "alarms": dict(status.alarms),
+            "log10_capital": {name: float(np.log10(max(c, 1e-300))) for name, c in status.capital.items()},
+            "rank_shares": {name: shares.tolist() for name, shares in status.rank_shares.items()},
+            "means": {name: list(pair) for name, pair in status.means.items() if np.isfinite(pair).all()},
+            "in_words": str(status),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What the page has to know of the model."""
+        given, gate = self.saved.preprocessing, self.saved.gate
+        shape = None if given is None else list(given.shape)
+        return {
+            "name": self.name,
+            "version": __version__,
+            "classes": [str(name) for name in class_names(self.saved)],
+            "shape": shape,
+            "columns": None if given is None or given.columns is None else list(given.columns),
+            "takes_pictures": schema.takes_pictures(shape),
+            "resizes": given is not None and given.pictures is not None,
+            "thumbnails": self.saved.thumbnails is not None,
+            "gate": None if gate is None else gate.promise,
+            "coverage": None if self.saved.sets is None else self.saved.sets.coverage,
+            "monitor": self.watched(),
+        }
+
+
+class Metrics:
+    """Counters for Prometheus, in a registry of their own."""
+
+    def __init__(self, service: Service) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Histogram
+        except ImportError as error:
+            raise MissingExtraError("prometheus-client", "serve", "a service") from error
+        self.service, self.registry = service, CollectorRegistry()
+        self.requests = Counter(
+            "totalcal_requests", "Requests by path and status", ["path", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "totalcal_request_seconds", "Time to answer", ["path"], registry=self.registry
+        )
+        self.decided = Counter("totalcal_rows", "Rows by decision", ["decision"], registry=self.registry)
+        sizes = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+        self.batches = Histogram(
+            "totalcal_batch_rows", "Rows of a batch", buckets=sizes, registry=self.registry
+        )
+        self.model = Histogram(
+            "totalcal_batch_seconds", "Time of the model for a batch", registry=self.registry
+        )
+        self.registry.register(self)
+
+    def take(self, found: Answers, seconds: float) -> None:
+        self.batches.observe(len(found.decisions))
+        self.model.observe(seconds)
+        for decision in found.decisions:
+            self.decided.labels(decision or "none").inc()
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        self.requests.labels(path, str(status)).inc()
+        self.seconds.labels(path).observe(seconds)
+
+    def collect(self) -> Iterator[Any]:
+        """The queue and the monitor, looked at when somebody asks."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        yield GaugeMetricFamily("totalcal_rows_waiting", "Rows to be answered", self.service.batcher.waiting)
+        seen = self.service.watched()
+        if seen is None:
+            return
+        yield GaugeMetricFamily("totalcal_monitor_rows", "Rows that the monitor saw", seen["rows"])
+        if seen["accepted"] is not None:
+            yield GaugeMetricFamily("totalcal_monitor_accepted", "Share accepted", seen["accepted"])
+        capital = GaugeMetricFamily(
+            "totalcal_monitor_log10_capital", "Evidence of a shift, per score", labels=["score"]
+        )
+        alarm = GaugeMetricFamily(
+            "totalcal_monitor_alarm", "1 once a score has shifted (anytime-valid)", labels=["score"]
+        )
+        for score, value in seen["log10_capital"].items():
+            capital.add_metric([score], value)
+            alarm.add_metric([score], float(score in seen["alarms"]))
+        mean = GaugeMetricFamily("totalcal_monitor_mean", "Of a score, over the stream", labels=["score"])
+        before = GaugeMetricFamily(
+            "totalcal_monitor_held_out_mean", "Of a score, over the held-out rows", labels=["score"]
+        )
+        for score, (held_out, stream) in seen["means"].items():
+            before.add_metric([score], held_out)
+            mean.add_metric([score], stream)
+        yield from (capital, alarm, mean, before)
+
+    def describe(self) -> list[Any]:
+        return []
+
+
+def _check_sets(saved: SavedModel, draws: Draws | None) -> None:
+    """The coverage of sets holds for predictions that are made as the held-out ones were."""
+    if saved.sets is None:
+        return
+    wanted, gated = saved.sets.sampling, saved.gate and saved.gate.sampling
+    made = wanted.draws if draws is None else draws
+    if made != wanted.draws or (gated is not None and gated != wanted):
+        raise InputError(
+            f"the file's sets of classes were fitted on {in_words(wanted)}, which is not how predictions are "
+            "made here. Fit the gate and the sets on the same predictions, and leave --draws out."
+        )
+
+
+def _check_steps(saved: SavedModel) -> None:
+    if saved.steps is not None:
+        raise InputError(
+            "the file's model stands behind the steps of a pipeline, and a service takes numbers, not raw "
+            "columns. Serve the classifier alone, saved by pipeline[-1].save(path), or use totalcal predict."
+        )
+
+
+def _data_url(picture: Tensor) -> str:
+    from PIL import Image
+
+    channels_last = picture.permute(1, 2, 0).numpy()
+    content = BytesIO()
+    Image.fromarray(channels_last.squeeze(-1) if len(picture) == 1 else channels_last).save(content, "PNG")
+    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
