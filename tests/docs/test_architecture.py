@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names files that exist."""
+"""ARCHITECTURE.md names files that exist, and tests stand where the source does."""
 
 import re
 from pathlib import Path
@@ -25,3 +25,17 @@ def test_the_table_of_rooms_has_every_room_and_fits_on_a_screen():
     modules = {path.name for path in (ROOT / "src" / "totalcal").iterdir()}
     assert {name for name in modules if not name.startswith("_") and name != "py.typed"} <= rooms
     assert ROOMS.count("\n|") <= 40
+
+
+def test_tests_mirror_the_source():
+    """tests/X/test_Y.py is for src/totalcal/X/Y; an aspect may follow: test_process_moments.py."""
+    own_kinds = {"contracts", "docs", "faults"}
+    astray = []
+    for test in (ROOT / "tests").rglob("test_*.py"):
+        place = test.relative_to(ROOT / "tests")
+        words = test.stem.split("_")[1:]
+        names = {"_".join(words[:length]) for length in range(1, len(words) + 1)}
+        room = ROOT / "src" / "totalcal" / place.parent
+        if place.parts[0] not in own_kinds and not names & {path.stem for path in room.glob("*.*")}:
+            astray.append(str(place))
+    assert astray == []

@@ -13,8 +13,26 @@ from torch import Tensor, nn
 
 from totalcal import etp
 from totalcal.process import TuringProcess
+from totalcal.training.callbacks import Callback
+from totalcal.training.history import StepReport
 
 HERE = Path(__file__).parent
+
+
+class StopAt(Callback):
+    """Fails in the middle of a run."""
+
+    def __init__(self, epoch: int, step: int) -> None:
+        self.place = (epoch, step)
+
+    def stepped(self, report: StepReport) -> None:
+        if (report.epoch, report.step) == self.place:
+            raise KeyboardInterrupt
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    other = second.state_dict()
+    return all(torch.equal(value, other[name]) for name, value in first.state_dict().items())
 
 
 @pytest.fixture

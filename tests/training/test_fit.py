@@ -12,30 +12,14 @@ from torch.utils.data import DataLoader, TensorDataset
 from totalcal import MODELS, etp, fit, softmax
 from totalcal.errors import CheckpointError, DivergenceError, InputError
 from totalcal.process import TuringProcess
-from totalcal.training.callbacks import Callback
 from totalcal.training.checkpoint import load_checkpoint
-from totalcal.training.history import StepReport
 from totalcal.training.options import Augmentation, Contexts, Optimisation
+
+from .conftest import StopAt, same
 
 Pair = tuple[Tensor, Tensor]
 Make = Callable[..., TuringProcess]
 FAST = Optimisation(learning_rate=0.03)
-
-
-class StopAt(Callback):
-    """Fails in the middle of a run."""
-
-    def __init__(self, epoch: int, step: int) -> None:
-        self.place = (epoch, step)
-
-    def stepped(self, report: StepReport) -> None:
-        if (report.epoch, report.step) == self.place:
-            raise KeyboardInterrupt
-
-
-def same(first: nn.Module, second: nn.Module) -> bool:
-    other = second.state_dict()
-    return all(torch.equal(value, other[name]) for name, value in first.state_dict().items())
 
 
 @pytest.mark.parametrize("name", MODELS)
