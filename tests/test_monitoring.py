@@ -172,7 +172,7 @@ def test_a_monitor_goes_on_from_its_file():
 def test_a_damaged_state_is_refused():
     state = json.loads(json.dumps(watching().as_json()))
     state["detectors"]["unfamiliarity"]["ranks"] = [1, 2]
-    with pytest.raises(InputError, match="10 shares of ranks, but 2 came"):
+    with pytest.raises(InputError, match="10 shares of ranks, but got 2"):
         Monitor.from_json(state)
 
 

@@ -69,7 +69,7 @@ def test_what_cannot_be_watched_is_told(model_file, table, tmp_path):
     totalcal.save(totalcal.softmax(mlp(4, 3), num_classes=3), bare)
     with pytest.raises(InputError, match="no monitor"):
         watch_file(table([0.5]), bare)
-    with pytest.raises(InputError, match="no class"):
+    with pytest.raises(InputError, match="not a class"):
         watch_file(table([0.5], ["9"]), model_file)
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="none of the columns"):

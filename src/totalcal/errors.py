@@ -1,4 +1,4 @@
-"""What goes wrong, by name. A message says what was expected, what came, and what to do."""
+"""What goes wrong, by name. A message says what was expected, what was found, and what to do."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class MissingExtraError(TotalcalError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs {package}, which is not installed. Do: pip install 'totalcal[{extra}]'"
+            f"{purpose} needs {package}, which is not installed. Run: pip install 'totalcal[{extra}]'"
         )
 
 

@@ -331,7 +331,7 @@ def checked_inputs(value: Any) -> Inputs:
     """What a user hands to a model as tensors: finite, and at least one row."""
     inputs = as_inputs(value)
     if count(inputs) == 0:
-        raise InputError("at least one input is needed, but none came. The first axis is the batch.")
+        raise InputError("at least one input is needed, but got none. The first axis is the batch.")
     bad = broken_rows(inputs)
     if len(bad):
         raise InputError(

@@ -179,7 +179,7 @@ class Detector:
         held_out, seen = _counts(content["held_out"]), _counts(content["seen"])
         ranks = np.array(content["ranks"], dtype=np.int64)
         if ranks.shape != (_TENTHS,):
-            raise InputError(f"a monitor has {_TENTHS} shares of ranks, but {ranks.size} came.")
+            raise InputError(f"a monitor has {_TENTHS} shares of ranks, but got {ranks.size}.")
         if "log_capital" in content:  # as it was before the sums were kept
             sums = _binned_sum(held_out), _binned_sum(seen)
             bettor = _bettor(np.array(content["log_capital"]))
@@ -294,7 +294,7 @@ class Monitor:
         if not 0 < false_alarms < 1:
             raise InputError(f"false_alarms is a probability between 0 and 1, but is {false_alarms}.")
         if not held_out:
-            raise InputError("a monitor needs at least one score of the held-out rows, but none came.")
+            raise InputError("a monitor needs at least one score of the held-out rows, but got none.")
         level = len(held_out) / false_alarms
         scores = {name: _checked(values, name) for name, values in held_out.items()}
         return cls(
@@ -313,6 +313,11 @@ class Monitor:
 
         Raises:
             InputError: If a score was not watched from the start, is negative or is not finite.
+
+        Example:
+            >>> monitor = Monitor.start({"entropy": [0.1, 0.2, 0.3]})
+            >>> monitor.update({"entropy": [0.2, 0.1]}).rows
+            2
         """
         checked = {name: _checked(values, name) for name, values in scores.items()}
         for name in checked:
@@ -443,6 +448,6 @@ def _checked(values: npt.ArrayLike, name: str) -> Floats:
     if scores.size == 0 or not np.isfinite(scores).all() or (scores < 0).any():
         raise InputError(
             f"the score {name!r} must be finite and not negative, with at least one row; "
-            f"{scores.size} came, {int((~np.isfinite(scores)).sum())} of them not finite."
+            f"got {scores.size}, {int((~np.isfinite(scores)).sum())} of them not finite."
         )
     return scores

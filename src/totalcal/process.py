@@ -124,15 +124,50 @@ class TuringProcess(nn.Module):
         return point_layers(self.backbone)
 
     def encode(self, inputs: Inputs, generator: torch.Generator | None = None) -> Tensor:
-        """v_w(x) with a draw of the weights: one pass through the backbone, batch × classes."""
+        """v_w(x) with a draw of the weights: one pass through the backbone.
+
+        Args:
+            inputs: What the net takes; the first axis is the batch.
+            generator: Where the draw comes from; torch's global generator without one.
+
+        Returns:
+            The embedding, batch × classes.
+
+        Raises:
+            InputError: If inputs are not finite, or there are none.
+            ShapeError: If the net does not give one column per class.
+
+        Example:
+            >>> import totalcal
+            >>> totalcal.etp(nn.Linear(4, 3), num_classes=3).encode(torch.zeros(2, 4)).shape
+            torch.Size([2, 3])
+        """
         return self._encode(inputs, generator, with_kls=False)[0]
 
     @torch.no_grad()
     def absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Movement:
         """M ← E_Z[r(Z, D_C)]: write a context to the memory as one sum; nothing for a model without.
 
-        An empty context changes nothing. Without a generator the memory draws from its own, which all ranks
-        of a data-parallel run have in common. A write that is not finite is refused.
+        An empty context changes nothing.
+
+        Args:
+            embedding: Of the context, as `encode` gives it.
+            labels: Its class numbers.
+            generator: Where the draws of Z come from; the memory's own without one, which all ranks of a
+                data-parallel run have in common.
+
+        Returns:
+            How far each cell moved.
+
+        Raises:
+            InputError: If the write would not be finite; the memory stays as it was.
+            LabelError: If a label is not a class.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3, num_cells=5)
+            >>> model.absorb(model.encode(torch.zeros(2, 4)), torch.tensor([0, 2])).distances.shape
+            torch.Size([5])
         """
         with self._written_whole():
             movement = self._absorb(embedding, labels, generator)
@@ -170,7 +205,25 @@ class TuringProcess(nn.Module):
     ) -> Movement:
         """Absorb a context of any length, also after training: in blocks, as a long sum saturates cells.
 
-        Returns how far each cell travelled, block by block, in all. Where any block is refused, all are.
+        A memory of the domain learns the rows, too. Where any block is refused, all are.
+
+        Args:
+            inputs: The context.
+            labels: Its class numbers.
+            block: How many rows are written at once.
+            generator: As in `absorb`.
+
+        Returns:
+            How far each cell moved, summed over blocks.
+
+        Raises:
+            InputError, ShapeError, LabelError: As in `encode` and `absorb`.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3, num_cells=5)
+            >>> model.memorise(torch.randn(100, 4), torch.arange(100) % 3).distances.shape
+            torch.Size([5])
         """
         parts = (
             list(zip(blocks(as_inputs(inputs), block), labels.split(block), strict=True))
@@ -185,7 +238,29 @@ class TuringProcess(nn.Module):
     def loss_terms(
         self, embedding: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
     ) -> LossTerms:
-        """The free energy in parts; the first `context` rows are the context. Changes no state."""
+        """The free energy in parts. Changes no state.
+
+        Args:
+            embedding: Of a batch, as `encode` gives it.
+            labels: Its class numbers.
+            context: How many of its first rows are the context.
+            generator: Where the draw of Z comes from; torch's global generator without one.
+
+        Returns:
+            The terms; `total(examples)` is the loss per example.
+
+        Raises:
+            ContextError: If the batch has fewer rows than the context, or none beside it where the loss
+                needs some.
+            LabelError, ShapeError: If labels do not fit the embedding.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
+            >>> embedding = model.encode(torch.zeros(2, 4))
+            >>> bool(model.loss_terms(embedding, torch.tensor([0, 2])).total(examples=100) > 0)
+            True
+        """
         return self._loss_terms(embedding, labels, context, generator, None)
 
     def forward(
@@ -245,7 +320,7 @@ class TuringProcess(nn.Module):
         Raises:
             InputError: If inputs are not finite, or there are none.
             ShapeError: If the net does not give one column per class.
-            ContextError: If the model needs a context and none came, or takes none and one came.
+            ContextError: If the model needs a context and has none, or takes none and was given one.
 
         Example:
             >>> import totalcal
@@ -330,8 +405,28 @@ class TuringProcess(nn.Module):
     ) -> Tensor:
         """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw.
 
-        Draws are independent here: a product of many labels is no monotone function of the noise, and pairs
-        of opposite noise need not help.
+        Draws are independent here: a product of many labels is not a monotone function of the noise, and
+        pairs of opposite noise need not help.
+
+        Args:
+            inputs: As in `predict`.
+            labels: One class number per row.
+            draws: How many draws of θ.
+            context: As in `predict`.
+            generator: As in `predict`.
+
+        Returns:
+            One number: the log-probability of all labels together.
+
+        Raises:
+            InputError, ShapeError, ContextError: As in `predict`.
+            LabelError: If a label is not a class.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
+            >>> bool(model.log_joint(torch.zeros(2, 4), torch.tensor([0, 2])) < 0)
+            True
         """
         inputs = as_inputs(inputs)
         check_labels(labels, count(inputs), self.num_classes)
@@ -341,7 +436,21 @@ class TuringProcess(nn.Module):
         return log_joint(belief.log_mean[:, places, labels])
 
     def given(self, context: Context) -> "GivenContext":
-        """A predictor that brings its context along."""
+        """A predictor that brings its context along.
+
+        Args:
+            context: Labelled rows, as `predict` takes them.
+
+        Returns:
+            A predictor with `predict(inputs, draws, generator=…)`.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.anp(nn.Linear(4, 3), num_classes=3)
+            >>> predictor = model.given(Batch(torch.zeros(6, 4), torch.arange(6) % 3))
+            >>> predictor.predict(torch.zeros(2, 4)).probabilities.shape
+            torch.Size([2, 3])
+        """
         return GivenContext(self, context)
 
     def _sampling(self, draws: int, seed: int | None = None) -> Sampling:
@@ -533,7 +642,7 @@ def _owned(net: nn.Module) -> nn.Module:
     except RuntimeError as problem:
         raise InputError(
             f"a process takes a copy of its net, but this {type(net).__name__} cannot be copied: {problem} "
-            "Use torch.nn.utils.parametrizations in the place of hooks that compute weights."
+            "Use torch.nn.utils.parametrizations instead of hooks that compute weights."
         ) from problem
 
 

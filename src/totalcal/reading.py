@@ -115,7 +115,7 @@ def read_text(path: "StrPath", most: int = MOST_TEXT) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadableFileError(
-            f"{path} is no UTF-8 text: line {line} has the byte 0x{data[error.start]:02x}. Save it as UTF-8."
+            f"{path} is not UTF-8 text: line {line} has the byte 0x{data[error.start]:02x}. Save it as UTF-8."
         ) from error
 
 
@@ -132,7 +132,7 @@ def parse_json(text: str, where: str) -> Any:
         where: Named in an error: a file, or a file and a line.
 
     Raises:
-        UnreadableFileError: If the text is no JSON, or exceeds a limit.
+        UnreadableFileError: If the text is not JSON, or exceeds a limit.
 
     Example:
         >>> parse_json('{"a": [1, 2.5]}', "here")
@@ -147,7 +147,7 @@ def parse_json(text: str, where: str) -> Any:
         return value
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise UnreadableFileError(f"{where} is no JSON that can be read: {reason}.") from error
+        raise UnreadableFileError(f"{where} is not readable JSON: {reason}.") from error
 
 
 def _integer(digits: str) -> int:

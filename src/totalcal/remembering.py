@@ -69,7 +69,7 @@ def remember(
     source, calibration = as_source(train), as_source(held_out)
     if len(calibration) < FEWEST_HELD_OUT:
         raise InputError(
-            f"at least {FEWEST_HELD_OUT} held-out rows are needed, but {len(calibration)} came; with n of "
+            f"at least {FEWEST_HELD_OUT} held-out rows are needed, but got {len(calibration)}; with n of "
             "them nothing can be said below 2/n."
         )
     bar = _Bar(len(source) + len(calibration), is_wanted(progress))

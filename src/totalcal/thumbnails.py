@@ -59,7 +59,7 @@ class Thumbnails:
             As many thumbnails as there are prototypes.
 
         Raises:
-            InputError: If the model does not remember its domain, or its inputs are no pictures.
+            InputError: If the model does not remember its domain, or its inputs are not pictures.
 
         Example:
             >>> from totalcal import remember, softmax
@@ -81,7 +81,7 @@ class Thumbnails:
             found = _nearest_rows(inputs, labels, _likeness(model, tap, layer, inputs))
             nearest = found if nearest is None else nearest.better(found)
         if nearest is None:
-            raise InputError("thumbnails need training rows, but none came.")
+            raise InputError("thumbnails need training rows, but got none.")
         return cls(_small(nearest.pictures.cpu(), preprocessing), nearest.labels.cpu())
 
     @torch.no_grad()

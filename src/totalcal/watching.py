@@ -98,7 +98,9 @@ def _as_table(path: Path) -> Iterator[None]:
     try:
         yield
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is no table in UTF-8 ({error}): make it with totalcal predict.") from error
+        raise InputError(
+            f"{path} is not a table in UTF-8 ({error}): make it with totalcal predict."
+        ) from error
 
 
 def _scores(
@@ -114,7 +116,7 @@ def _scores(
             found |= {name: told[name] for name in by_label}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{path} has a cell that is no number, or a label that is no class: {error}."
+            f"{path} has a value that is not a number, or a label that is not a class: {error}."
         ) from error
     return found
 

@@ -170,13 +170,15 @@ def fit_wrapped(
     """
     evidence = getattr(model.head, "evidence_map", None)
     if not isinstance(evidence, CountingEvidence):
-        raise InputError("only a model of `wrap` with an evidence map, such as etp, becomes a temperature.")
+        raise InputError(
+            "only a model made by `wrap` with an evidence map, such as etp, can become a temperature."
+        )
     if stochastic_layers(model.backbone):
         raise InputError('a temperature is for a net of point weights. Wrap it with layers="none".')
     head = behind_backbone(model)
     data = embedded(model, as_source(held_out), next(model.parameters()).device)
     if len(data) < 2 * JUDGING:
-        raise InputError(f"at least {2 * JUDGING} held-out rows are needed, but {len(data)} came.")
+        raise InputError(f"at least {2 * JUDGING} held-out rows are needed, but got {len(data)}.")
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     judging = torch.arange(len(data)) % JUDGING == 0
     (teaching, known), (judged, truth) = (

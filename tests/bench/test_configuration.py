@@ -125,7 +125,7 @@ def test_a_setting_with_its_section_is_that_one():
 def test_mistakes_are_refused_before_any_work():
     with pytest.raises(UnknownNameError, match="Did you mean 'weight_kl_scale'"):
         _one(wieght_kl_scale=0)
-    with pytest.raises(InputError, match="epochs is a int"):
+    with pytest.raises(InputError, match="epochs must be of type int"):
         _one(epochs="many")
     with pytest.raises(UnknownNameError, match="tanh_blend"):
         _one(update_rule="tahn")

@@ -355,7 +355,7 @@ def test_numpy_s_float64_meets_a_net_of_float32():
 
 
 def test_the_plain_loop_sends_loaders_to_fit(net):
-    with pytest.raises(InputError, match="Take `fit`"):
+    with pytest.raises(InputError, match="Use `fit`"):
         totalcal.train(totalcal.softmax(net, num_classes=CLASSES), DataLoader(LabelledStream()), epochs=1)
 
 

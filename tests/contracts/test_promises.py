@@ -142,7 +142,7 @@ def test_draws_of_each_call_would_break_the_promise_and_are_refused(name, score)
     kept = simulated(lambda rows: model.predict_shared(rows, DRAWS), people, rule, score)
     assert is_kept("false rejection", list(kept))
     rows, labels = people.draw(80, torch.Generator().manual_seed(0))
-    with pytest.raises(GateError, match=r"share draws that the next call makes anew.*Take Gate\.fit"):
+    with pytest.raises(GateError, match=r"share draws that the next call makes anew.*Use Gate\.fit"):
         Gate.fitted(model.predict(rows, DRAWS), labels, rule, score)
 
 

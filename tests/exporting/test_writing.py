@@ -43,7 +43,7 @@ def test_a_model_that_needs_a_context_and_has_none(tmp_path):
 
 
 def test_what_is_no_model_of_the_family(tmp_path):
-    with pytest.raises(ExportError, match="a Linear came"):
+    with pytest.raises(ExportError, match="got a Linear"):
         export(nn.Linear(4, 3), tmp_path / "model.onnx", example=ROWS)
 
 

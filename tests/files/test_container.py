@@ -84,7 +84,7 @@ def test_a_member_too_many_is_refused(path):
 
 def test_a_pickle_is_no_model_file(tmp_path, recipe):
     torch.save(recipe.build(), tmp_path / "model.pt")
-    with pytest.raises(ModelFileError, match="no model file of totalcal"):
+    with pytest.raises(ModelFileError, match="not a model file of totalcal"):
         load(tmp_path / "model.pt")
 
 

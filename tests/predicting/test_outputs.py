@@ -173,7 +173,7 @@ def test_a_kill_while_tidying_up_leaves_a_run_that_can_be_called_again(path, exp
 
 def test_an_output_of_the_users_own_is_never_overwritten(interrupted):
     interrupted.write_text("mine")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         write(interrupted)
     assert interrupted.read_text() == "mine"
 
@@ -192,7 +192,7 @@ def test_a_second_writer_of_the_same_output_is_refused(path, monkeypatch):
     first.start()
     try:
         assert is_held.wait(60)
-        with pytest.raises(InputError, match="another process writes"):
+        with pytest.raises(InputError, match="another process is writing"):
             write(path)
     finally:
         may_end.set()

@@ -42,8 +42,8 @@ def test_bad_rows_are_named_and_the_others_get_their_line(model_file, table, tmp
     done = predict_file(model_file, table, tmp_path / "out.csv")
     assert (done.rows, done.bad_rows) == (150, 3)
     assert (tmp_path / "out.csv.bad").read_text().splitlines() == [
-        "row 2,holds a cell that is no number",
-        'row 4,"has 3 cells, the header has 4"',
+        "row 2,holds a value that is not a number",
+        'row 4,"has 3 columns, the header has 4"',
         "row 6,holds NaN or infinity",
     ]
     names = [line["row"] for line in lines(tmp_path / "out.csv")]
@@ -90,7 +90,7 @@ def test_other_inputs_are_not_taken_for_the_rest(model_file, table, tmp_path):
 
 def test_an_output_is_never_overwritten(model_file, table, tmp_path):
     (tmp_path / "out.csv").write_text("mine")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         predict_file(model_file, table, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == "mine"
 
@@ -134,7 +134,7 @@ def test_a_folder_of_images_is_read_in_order_of_names(image_model, tmp_path, lin
     assert [line["entropy"] for line in found] == [line["entropy"] for line in again]
     complaints = (tmp_path / "out.csv.bad").read_text()
     assert 'd.png,"has 9×8 pixels, the model takes 8×8"' in complaints
-    assert "e.png,is no image that can be read" in complaints
+    assert "e.png,is not a readable image" in complaints
 
 
 def test_an_output_beside_the_images_does_not_count_as_one_of_the_inputs(image_model, tmp_path, lines):
@@ -183,7 +183,7 @@ def test_strict_ends_at_the_first_bad_row_and_names_it(model_file, table, tmp_pa
     content = table.read_text().splitlines()
     content[3] = "1,2,three,4"
     table.write_text("\n".join(content))
-    with pytest.raises(InputError, match="row 2 holds a cell that is no number"):
+    with pytest.raises(InputError, match="row 2 holds a value that is not a number"):
         predict_file(model_file, table, tmp_path / "out.csv", strict=True)
     assert not (tmp_path / "out.csv").exists()
 
@@ -267,6 +267,6 @@ def test_two_runs_at_once_give_one_whole_table(model_file, table, tmp_path):
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     errors = [process.communicate(timeout=120)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 1]
-    assert "there already" in "".join(errors) or "another process writes" in "".join(errors)
+    assert "already exists" in "".join(errors) or "another process is writing" in "".join(errors)
     predict_file(model_file, table, tmp_path / "alone.csv", chunk_size=5)
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()

@@ -74,14 +74,14 @@ def test_bad_rows_are_named_wherever_they_stand(read, perhaps_pyarrow):
     found = read("\n".join(["a,b", *rows]), size=4)
     assert [name for names, _, _ in found for name in names] == ["row 0", "row 9"]
     assert [tuple(complaint) for _, _, complaints in found for complaint in complaints] == [
-        ("row 1", "holds a cell that is no number"),
-        ("row 2", "has 3 cells, the header has 2"),
-        ("row 3", "has 0 cells, the header has 2"),
+        ("row 1", "holds a value that is not a number"),
+        ("row 2", "has 3 columns, the header has 2"),
+        ("row 3", "has 0 columns, the header has 2"),
         ("row 4", "holds NaN or infinity"),
         ("row 5", "holds NaN or infinity"),
         ("row 6", "holds NaN or infinity"),
-        ("row 7", "holds a cell that is no number"),
-        ("row 8", "holds a cell that is no number"),
+        ("row 7", "holds a value that is not a number"),
+        ("row 8", "holds a value that is not a number"),
     ]
 
 
@@ -133,7 +133,7 @@ def test_the_csv_module_agrees_on_what_a_row_is(read, perhaps_pyarrow):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b\n1,2\n3,\xe9\n", r"no UTF-8 text: row 1 has the byte 0xe9"),
+        (b"a,b\n1,2\n3,\xe9\n", r"not UTF-8 text: row 1 has the byte 0xe9"),
         (b'a,b\n1,"2\xe9"\n', "Save it as CSV in UTF-8"),
         (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', "a quote that is never closed, near '3"),
         (b'a,b\n"' + b"x" * 200_000, "field larger than field limit"),

@@ -111,7 +111,28 @@ class TemperatureScaled:
 def temperature_scaled(
     predictor: Predictor, held_out: Rows, draws: int = 10, seed: int = 0, batch_size: int = 256
 ) -> TemperatureScaled:
-    """The temperature with the least NLL on held-out (inputs, labels), which is never above that of T = 1."""
+    """The temperature with the least NLL on held-out rows, which is never above that of T = 1.
+
+    Args:
+        predictor: What predicts the rows; its log-probabilities are divided by T.
+        held_out: (inputs, labels) that the net was not trained on.
+        draws: Draws per prediction.
+        seed: What the draws are a function of.
+        batch_size: Rows at a time.
+
+    Returns:
+        A predictor; it says its temperature, and the held-out NLL before and after.
+
+    Raises:
+        InputError: If the held-out set is empty or has no labels.
+
+    Example:
+        >>> from totalcal.scores import from_module
+        >>> net, rows = nn.Linear(4, 3), torch.zeros(30, 4)
+        >>> scaled = temperature_scaled(from_module(net, "logits"), (rows, torch.arange(30) % 3))
+        >>> scaled.nll_after <= scaled.nll_before
+        True
+    """
     from scipy.optimize import minimize_scalar
 
     log_means, labels = _held_out(predictor, held_out, draws, seed, batch_size)
@@ -179,7 +200,7 @@ class MCDropout:
         self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
         if draws < 1:
-            raise InputError(f"MC dropout needs at least one draw, but {draws} came.")
+            raise InputError(f"MC dropout needs at least one draw, but got {draws}.")
         rows = received_by(self.module, inputs)
         with _ONE_AT_A_TIME, eval_mode(self.module), _seeded(generator, device(rows)), _on(self._dropouts):
             return as_predictive(torch.stack([call(self.module, rows) for _ in range(draws)]), self.kind)

@@ -181,7 +181,7 @@ def _fitting(name: str, value: Any, default: Any) -> Any:
         return float(value)
     if default is not None and value is not None and type(value) is not type(default):
         raise InputError(
-            f"{name} is a {type(default).__name__}, like {default!r}, but {value!r} was given for it."
+            f"{name} must be of type {type(default).__name__}, like {default!r}, but is {value!r}."
         )
     return value
 

@@ -111,7 +111,7 @@ def judge_domain(
     predictor = restored_predictor(config, run, data)
     process = predictor if isinstance(predictor, TuringProcess) else getattr(predictor, "process", None)
     if not isinstance(process, TuringProcess):
-        raise InputError(f"{config.model} is no model of the family: it has no slot for a domain memory.")
+        raise InputError(f"{config.model} is not a model of the family: it has no slot for a domain memory.")
     memory = remember(process, data.train, data.held_out, progress=False)
     verdict = _verdict(config, process, data)
     common = {

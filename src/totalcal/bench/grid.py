@@ -33,7 +33,7 @@ def models_named(text: str) -> list[str]:
         The names, each once, in the order given.
 
     Raises:
-        UnknownNameError: One of them is no model and no baseline.
+        UnknownNameError: One of them is neither a model nor a baseline.
 
     Example:
         >>> models_named("etp,baselines")

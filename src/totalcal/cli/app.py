@@ -106,7 +106,7 @@ OWN_BACKBONE = typer.Option(
     None,
     "--backbone",
     metavar="PACKAGE.MODULE:FACTORY",
-    help="What makes your own net, if the file does not: your code, called without arguments.",
+    help="The factory of your own net, if the file needs it: your code, called without arguments.",
 )
 
 app = typer.Typer(

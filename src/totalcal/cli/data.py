@@ -1,4 +1,4 @@
-"""`totalcal data`: which sets there are, where, fetching, verifying. `totalcal corrupt`: spoiling images."""
+"""`totalcal data`: which sets there are, where, fetching, verifying. `totalcal corrupt`: corrupted images."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other progr
 
 @data.command("list", epilog=Example("totalcal data list"))
 def list_sets(as_json: AsJson = False) -> None:
-    """All sets, with their sizes and terms."""
+    """List all sets, with their sizes and terms."""
     from totalcal.data.catalogue import CATALOGUE
 
     rows = [
@@ -51,7 +51,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Names of sets, as `totalcal data list` gives them.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Bring sets into the cache, decoded."""
+    """Fetch sets into the cache, and decode them."""
     from totalcal.data.loading import entry, load_with_statistics
 
     for dataset in [entry(name) for name in names]:
@@ -85,7 +85,7 @@ def verify(names: Names = None, data_dir: DataDir = None) -> None:
 
 @data.command(epilog=Example("totalcal data where mnist"))
 def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Where each set is on this machine; fetches nothing."""
+    """Say where each set is on this machine; fetches nothing."""
     from totalcal.data.catalogue import CATALOGUE
     from totalcal.data.loading import entry
     from totalcal.data.sources import locate

@@ -204,7 +204,7 @@ def _lines(found: "Installation") -> list[str]:
         *(f"{name:11} {place}" for name, place in found.folders.items()),
         f"browser     {found.browser or 'none found; a report opens in any'}",
         "",
-        "The core is whole." if found.whole else "The core is not whole. Do: pip install --upgrade totalcal",
+        "The core is whole." if found.whole else "The core is not whole. Run: pip install --upgrade totalcal",
     ]
 
 
@@ -217,4 +217,4 @@ def _extra_line(extra: "Extra") -> str:
     if not extra.missing:
         return f"✓ [{extra.name}] {extra.purpose}"
     wrong = ", ".join(f"{package.name}: {package.problem}" for package in extra.packages if package.problem)
-    return f"✗ [{extra.name}] {extra.purpose} · {wrong}. Do: pip install 'totalcal[{extra.name}]'"
+    return f"✗ [{extra.name}] {extra.purpose} · {wrong}. Run: pip install 'totalcal[{extra.name}]'"

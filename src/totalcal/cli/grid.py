@@ -89,7 +89,8 @@ def run(
     authors_settings: Annotated[
         bool,
         typer.Option(
-            "--authors-settings", help="What the authors' program does; recorded as preset `authors`."
+            "--authors-settings",
+            help="Use the settings of the authors' program; recorded as preset `authors`.",
         ),
     ] = False,
     epochs: Annotated[
@@ -97,27 +98,27 @@ def run(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting: weight_kl_scale=0; repeatable."),
+        typer.Option("--set", help="Any other setting, such as weight_kl_scale=0; may be repeated."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder of runs: TOTALCAL_RUNS, else ./runs.")] = DEFAULT_RUNS,
     engine: Annotated[
-        Engine, typer.Option(help="Where runs take place; ray and dask for a cluster.")
+        Engine, typer.Option(help="What runs the jobs; ray and dask for a cluster.")
     ] = Engine.LOKY,
     workers: Annotated[
-        int | None, typer.Option(help="As many as there are cores, unless given.", min=1)
+        int | None, typer.Option(help="How many processes. Default: one per core.", min=1)
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="A folder that holds data sets.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="A folder that holds data sets, each in a folder of its name.")
+    ] = None,
     corruptions: Annotated[
         bool, typer.Option("--corruptions", help="Evaluate the trained models under corruption, too.")
     ] = False,
-    corruption_types: Annotated[
-        str, typer.Option(help="Names separated by commas; all 19 unless given.")
-    ] = "",
+    corruption_types: Annotated[str, typer.Option(help="Names separated by commas. Default: all 19.")] = "",
     severities: Annotated[
         str, typer.Option(help="Severities of corruption, separated by commas.")
     ] = "1,2,3,4,5",
     corruption_images: Annotated[
-        int | None, typer.Option(help="How many test images to corrupt; all unless given.", min=1)
+        int | None, typer.Option(help="How many test images to corrupt. Default: all.", min=1)
     ] = None,
     domain: Annotated[
         bool,
@@ -173,7 +174,7 @@ def parsed_slice(types: str, severities: str) -> tuple[list[str], list[int]]:
     try:
         numbers = [int(word) for word in severities.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{severities!r} are no severities: write 1,3,5.") from None
+        raise typer.BadParameter(f"{severities!r} are not severities: write 1,3,5.") from None
     return [word.strip() for word in types.split(",")] if types else list(CORRUPTIONS), numbers
 
 
@@ -187,7 +188,7 @@ def parsed_settings(settings: list[str], epochs: int | None) -> dict[str, Any]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{setting!r} is no setting: write name=value.", param_hint="--set")
+            raise typer.BadParameter(f"{setting!r} is not a setting: write name=value.", param_hint="--set")
         overrides[name.strip()] = _parsed(value.strip())
     return overrides
 
@@ -207,11 +208,12 @@ _LOOK_SECONDS = 1.0
 def status(
     runs: Runs = DEFAULT_RUNS,
     watch: Annotated[
-        bool | None, typer.Option("--watch/--once", help="Keep looking; on a terminal, while runs go on.")
+        bool | None,
+        typer.Option("--watch/--once", help="Keep looking while runs go on. Default: on a terminal."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
-    """Which runs are done, running, failed; time left."""
+    """Show which runs are done, running or failed, and the time left."""
     from totalcal.records.folders import State, run_folders
 
     def folders() -> "list[RunFolder]":
@@ -239,7 +241,7 @@ _SEVERITIES = (1, 3, 5)
 def demo(
     out: Annotated[Path, typer.Option(help="The folder of its runs and its report.")] = Path("runs/demo"),
     models: Annotated[str, typer.Option(help="As for `totalcal run`.")] = "all,baselines",
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="How many seeds, counted from 0.", min=1)] = 3,
     epochs: Annotated[int | None, typer.Option(help="Instead of the preset's 40.", min=1)] = None,
 ) -> None:
     """Train and evaluate all models and baselines on handwritten digits, with a report; takes minutes."""

@@ -35,18 +35,22 @@ def table(
     runs: Runs = DEFAULT_RUNS,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    cost: Annotated[bool, typer.Option("--cost", help="Seconds per epoch, relative to softmax.")] = False,
-    corruptions: Annotated[bool, typer.Option("--corruptions", help="Table 4: scores by severity.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="The cost instead: seconds per epoch, relative to softmax.")
+    ] = False,
+    corruptions: Annotated[
+        bool, typer.Option("--corruptions", help="Table 4 instead: scores by severity.")
+    ] = False,
     domain: Annotated[
         bool,
         typer.Option(
             "--domain",
-            help="OOD detection by familiarity and baselines, the cost of fading, corruption.",
+            help="The domain benchmark instead: OOD detection, the cost of fading, corruption.",
         ),
     ] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
 ) -> None:
-    """Table 2 of the paper from finished runs."""
+    """Print Table 2 of the paper, or another table, from finished runs."""
     warn_of_damage(runs)
     show = _costs if cost else _domain if domain else _corruptions if corruptions or figure else _results
     typer.echo(show(runs, Format.JSON if as_json else format))
@@ -156,7 +160,7 @@ app.add_typer(results, name="results", rich_help_panel="Experiments")
 
 RunFolders = Annotated[Path, typer.Argument(help="A folder of runs.")]
 Target = Annotated[
-    Path, typer.Argument(help="The file of records, name.jsonl; made if need be, else added to.")
+    Path, typer.Argument(help="The file of records, name.jsonl; created if need be, else added to.")
 ]
 Pages = Annotated[list[Path], typer.Argument(help="Markdown pages, or folders of them.")]
 

@@ -53,15 +53,17 @@ def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
 
 @app.command(rich_help_panel="Judge", epilog=Example("totalcal truth --figure truth.png"))
 def truth(
-    seeds: int = typer.Option(3, min=1, help="Training sets and initial weights per size."),
+    seeds: int = typer.Option(3, min=1, help="How many training sets and initial weights per size."),
     quick: bool = typer.Option(
         False, "--quick", help="A few steps on the smallest task: to see that it runs."
     ),
-    jobs: int = typer.Option(2, min=1, help="Processes."),
-    figure: Path | None = typer.Option(None, "--figure", help="Save the figure there (.png, .svg, .pdf)."),
+    jobs: int = typer.Option(2, min=1, help="How many processes."),
+    figure: Path | None = typer.Option(
+        None, "--figure", help="Draw the figure to this file: .png, .svg or .pdf."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object with every measurement."),
 ) -> None:
-    """Measure all seven models and the baselines on generated data: f_true, risk and density are exact."""
+    """Measure every model and baseline on generated data, where class probabilities and density are known."""
     from totalcal.studies.truth import QUICK, Plan, run
     from totalcal.studies.truth_report import to_json, to_text
 

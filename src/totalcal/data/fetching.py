@@ -66,7 +66,7 @@ def _members(archive: Path) -> Iterator[Member]:
 
 
 class _Header(tarfile.TarInfo):
-    """A header that is no longer than a header needs to be: tarfile reads the whole of it into memory."""
+    """A header no longer than a header needs to be: tarfile reads the whole of it into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         extended = self.type in (
@@ -90,7 +90,7 @@ def _tar_members(archive: Path) -> Iterator[Member]:
             plain = info.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
             stream = tar.extractfile(info) if plain else None
             if stream is None:
-                raise DataError(f"{archive.name}: {info.name[:200]!r} is no regular file: refused.")
+                raise DataError(f"{archive.name}: {info.name[:200]!r} is not a regular file: refused.")
             yield Member(info.name, info.size, stream)
 
 

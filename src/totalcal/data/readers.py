@@ -29,7 +29,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """The array of an IDX file of unsigned bytes, plain or .gz."""
     data = read_bytes(path, MOST_BYTES)
     if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)):
-        raise DataError(f"{path} is no IDX file of unsigned bytes: it begins with {data[:4]!r}.")
+        raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4]!r}.")
     axes = data[3]
     sizes, body = data[4 : 4 + 4 * axes], data[4 + 4 * axes :]
     shape = struct.unpack(f">{len(sizes) // 4}I", sizes[: len(sizes) // 4 * 4])
@@ -66,7 +66,9 @@ def read_records(path: Path, label_bytes: int, num_classes: int) -> Arrays:
     data = np.frombuffer(read_bytes(path, MOST_BYTES), dtype=np.uint8)
     record = label_bytes + PIXELS
     if len(data) == 0 or len(data) % record:
-        raise DataError(f"{path} has {len(data)} bytes, which is no whole number of {record}-byte records.")
+        raise DataError(
+            f"{path} has {len(data)} bytes, which is not a whole number of {record}-byte records."
+        )
     records = data.reshape(-1, record)
     images = records[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return checked(np.ascontiguousarray(images), records[:, label_bytes - 1], num_classes, str(path))
@@ -122,7 +124,9 @@ def svhn_arrays(path: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Images [n, 32, 32, 3] and labels as the file has them, 1 to 10."""
     variables = matlab_arrays(path, ("X", "y"))
     if set(variables) != {"X", "y"}:
-        raise DataError(f"{path} is no MATLAB file with X and y: it has {', '.join(variables) or 'neither'}.")
+        raise DataError(
+            f"{path} is not a MATLAB file with X and y: it has {', '.join(variables) or 'neither'}."
+        )
     images, labels = variables["X"], variables["y"]
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
         raise DataError(f"{path}: X is {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n).")
@@ -171,7 +175,7 @@ def _inflated(content: memoryview, path: Path) -> bytes:
     decoder = zlib.decompressobj()
     data = decoder.decompress(content, MOST_BYTES)
     if not decoder.eof:
-        raise UnreadableFileError(f"{path} is no MATLAB file that is whole, or too large: fetch it again.")
+        raise UnreadableFileError(f"{path} is not a whole MATLAB file, or is too large: fetch it again.")
     return data
 
 

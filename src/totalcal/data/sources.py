@@ -86,7 +86,7 @@ def fetch(dataset: DataSet, report: Report) -> Found:
             return Found(final, "cache")
     tried = "; ".join(attempts) or "it has no address to download from"
     raise SourceError(
-        f"{dataset.name} is on no place of this machine and could not be fetched ({tried}). "
+        f"{dataset.name} is nowhere on this machine and could not be fetched ({tried}). "
         f"Get it from {dataset.homepage} and give its folder: --data-dir, or TOTALCAL_DATA."
     )
 
@@ -139,7 +139,7 @@ def check(folder: Path, raw: RawFile) -> str:
     """The digest by which the file is known, or an error that says what was expected and what was found."""
     path = raw.within(folder)
     if not path.exists():
-        raise IntegrityError(f"{path} is missing. Do: totalcal data fetch")
+        raise IntegrityError(f"{path} is missing. Run: totalcal data fetch")
     found = ["no checksum is known"]
     for expected in raw.digests:
         found.append(digest(path, expected.partition(":")[0]))

@@ -163,8 +163,25 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """Go on learning from more rows: one epoch of gradient steps and writes to the memory.
 
-        The first call needs all `classes`, and takes the standardisation and the batch size from its rows. A
-        memory of the domain ends here: it knows the features of the net as it was.
+        A memory of the domain ends here: it knows the features of the net as it was.
+
+        Args:
+            X: Rows × columns. Standardisation and batch size are those of the first call's rows.
+            y: One class per row.
+            classes: All classes; the first call needs them, if its rows do not have them all.
+            sample_weight: One weight per row.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: If class_weight is "balanced", which needs to see all rows.
+            ValueError: If the table cannot be used.
+
+        Example:
+            >>> from totalcal import SoftmaxClassifier
+            >>> SoftmaxClassifier().partial_fit([[0.0], [1.0]], ["no", "yes"]).n_iter_
+            1
         """
         if self.class_weight == "balanced":
             raise InputError(
@@ -210,11 +227,44 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def predict_distribution(self, X: Any) -> Predictive:  # noqa: N803
-        """The whole predictive distribution: what a `Gate` is fitted on and asked about."""
+        """The whole predictive distribution: what a `Gate` is fitted on and asked about.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            As `TuringProcess.predict_shared`.
+
+        Raises:
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> model.predict_distribution([[0.5]]).draws
+            10
+        """
         return Predictive.joined(list(self._predictions(X)))
 
     def predict_uncertainty(self, X: Any) -> Any:  # noqa: N803
-        """A data frame with the entropy, the three terms of the variance, and the mutual information."""
+        """The uncertainties of each row, side by side.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            A data frame with the entropy, the three terms of the variance, and the mutual information.
+
+        Raises:
+            MissingExtraError: If pandas is not installed.
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> "entropy" in model.predict_uncertainty([[0.5]]).columns
+            True
+        """
         try:
             import pandas as pd
         except ImportError as error:
@@ -227,8 +277,22 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Of rows drawn as those of `fit`, at most a share a has a familiarity ≤ a, for every a.
 
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            One number per row.
+
         Raises:
             DomainError: If there is no memory: too few rows were held out, or it was not asked for.
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> rows = np.linspace(0, 1, 600)[:, None]
+            >>> model = BNNClassifier(max_epochs=1, random_state=0).fit(rows, rows[:, 0] > 0.5)
+            >>> bool(0 < model.predict_familiarity([[0.5]])[0] <= 1)
+            True
         """
         parts = list(self._predictions(X))
         if isinstance(self.model_.domain, NoDomain):

@@ -48,9 +48,9 @@ class Rows(NamedTuple):
         weights = None if self.weights is None else self.weights[index]
         return Rows(Batch(self.data.inputs[index], self.data.labels[index]), weights)
 
-    def on(self, device: torch.device) -> "Rows":
+    def on(self, device: torch.device, precision: torch.dtype) -> "Rows":
         """The same rows on a device; weights stay, since rows are drawn on the CPU."""
-        return Rows(Batch(self.data.inputs.to(device), self.data.labels.to(device)), self.weights)
+        return Rows(Batch(self.data.inputs.to(device, precision), self.data.labels.to(device)), self.weights)
 
     @property
     def source(self) -> Source:
@@ -111,7 +111,7 @@ def device_for(name: str) -> torch.device:
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f'device={name!r} cannot be used ({reason}). Take "cpu", or a device of this machine that '
+            f'device={name!r} cannot be used ({reason}). Use "cpu", or a device of this machine that '
             'knows float64, such as "cuda".'
         ) from error
     return device
@@ -162,6 +162,7 @@ class Learner:
         self, model: TuringProcess, learning_rate: float, batch_size: int, device: torch.device
     ) -> None:
         self.model, self.batch_size, self.device = model, batch_size, device
+        self.precision = torch.float64 if batch_size <= SMALLEST_BATCH else torch.float32
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
         self.history = History()
 
@@ -178,14 +179,14 @@ class Learner:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         """Every row once: a write to the memory and a gradient step for each batch."""
-        source, tally, epoch = rows.on(self.device).source, Tally(), self.epochs
+        source, tally, epoch = rows.on(self.device, self.precision).source, Tally(), self.epochs
         descent = Descent(self.model, Pass(self.model), self.optimizer, examples=len(source))
-        self.model.to(self.device).train()
+        self.model.to(self.device, self.precision).train()
         for report in descent.epoch(source, self.batch_size, epoch, generator, self._noise(generator)):
             tally.add(report)
             for callback in callbacks:
                 callback.stepped(report)
-        self.model.cpu().eval()
+        self.model.to("cpu", torch.float64).eval()
         nll = None if validation is None else self.nll(validation, context)
         self.history.epochs.append(
             EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)

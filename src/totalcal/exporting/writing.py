@@ -71,7 +71,7 @@ class Exported(NamedTuple):
 
     @property
     def largest_difference(self) -> float:
-        """Of the outputs that are no steps."""
+        """Of the outputs that are not steps."""
         return max(gap for name, gap in self.differences.items() if name not in _STEPS)
 
 
@@ -106,6 +106,8 @@ def export(
     Raises:
         ExportError: If the model has no form as a program of its own: the message says why.
         GateError: If the gate was fitted with other draws.
+        InputError: If nothing says what a row is, or fewer than two example rows do.
+        UnknownNameError: If there is no such format.
 
     Example:
         >>> import tempfile, totalcal
@@ -123,7 +125,7 @@ def export(
     if saved.steps is not None:
         raise ExportError(
             "the steps of a scikit-learn pipeline have no form in a program. Export its classifier alone, "
-            "and take the steps before."
+            "and apply the steps beforehand."
         )
     check_draws(saved, draws)
     sampling = _sampling(saved.gate, draws, seed)
@@ -177,8 +179,8 @@ def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
     if isinstance(model, str | os.PathLike):
         return load(model, backbone=backbone)
     raise ExportError(
-        f"a model of the family or its file can be exported, but a {type(model).__name__} came. The members "
-        "of an ensemble and baselines are exported one by one, as the nets that they are."
+        f"only a model of the family or its file can be exported, but got a {type(model).__name__}. The "
+        "members of an ensemble and baselines are exported one by one, as the nets that they are."
     )
 
 
@@ -210,7 +212,7 @@ def _example(saved: SavedModel, given: Any) -> Inputs:
         )
     rows = taken(as_inputs(given), slice(0, _EXAMPLES))
     if count(rows) < 2:
-        raise InputError("an export needs two example rows or more, but one came.")
+        raise InputError("an export needs at least two example rows, but got one.")
     return rows.double() if saved.preprocessing is not None and isinstance(rows, Tensor) else rows
 
 
@@ -260,7 +262,7 @@ def _as_onnx(graph: ExportedProgram, description: Description) -> bytes:
     model = written.model_proto
     if model.ByteSize() > _LARGEST_ONNX:
         raise ExportError(
-            f"the program has {model.ByteSize()} bytes with its draws, and one .onnx holds 2 GB. Take fewer "
+            f"the program has {model.ByteSize()} bytes with its draws, and one .onnx holds 2 GB. Use fewer "
             "draws, means (0), or --to pt2."
         )
     return bytes(model.SerializeToString())

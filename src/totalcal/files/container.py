@@ -63,7 +63,7 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
             return Container(description, archive.read(_TENSORS), steps)
     except (zipfile.BadZipFile, RuntimeError, EOFError, OSError) as error:
         raise ModelFileError(
-            f"{path} is damaged, or no model file of totalcal ({error}). Copy or save it again."
+            f"{path} is damaged, or not a model file of totalcal ({error}). Copy or save it again."
         ) from error
 
 
@@ -73,7 +73,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         names = ", ".join(member.filename[:40] for member in members[:5])
         raise ModelFileError(
             f"{path} should hold {_DESCRIPTION} and {_TENSORS}, but holds {len(members)} members ({names}). "
-            "It is no model file of totalcal."
+            "It is not a model file of totalcal."
         )
     for member in members:
         limit = _LARGEST_DESCRIPTION if member.filename == _DESCRIPTION else path.stat().st_size
@@ -97,7 +97,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
 def _check_format(path: Path, description: dict[str, Any]) -> None:
     found = description.get("format")
     if not isinstance(found, int):
-        raise ModelFileError(f"{path} does not say its format: it is no model file of totalcal.")
+        raise ModelFileError(f"{path} does not say its format: it is not a model file of totalcal.")
     if found > FORMAT:
         raise ModelFileError(
             f"{path} has format {found}, and this version of totalcal reads up to {FORMAT}. Upgrade totalcal."

@@ -233,7 +233,7 @@ def _meant(content: Any) -> Any:
             return float(text)
         case _ if is_plain(content):
             return content
-    raise ModelFileError(f"arguments and settings are plain values, but {str(content)[:40]} came.")
+    raise ModelFileError(f"arguments and settings are plain values, but got {str(content)[:40]}.")
 
 
 def _looked_up(kind: str, name: str, known: Mapping[str, Any]) -> Any:

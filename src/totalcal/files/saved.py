@@ -70,14 +70,27 @@ class SavedModel:
     def __post_init__(self) -> None:
         if self.classes is not None and len(self.classes) != self.model.num_classes:
             raise InputError(
-                f"the model has {self.model.num_classes} classes, but {len(self.classes)} names came."
+                f"the model has {self.model.num_classes} classes, but got {len(self.classes)} names."
             )
 
     def predict(self, rows: Any, draws: Draws | None = None) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split.
 
-        Without `draws` it is made as the gate, or else the sets of classes need it, or with 10 draws where
-        there is neither.
+        Args:
+            rows: One entry per row, as the preprocessing takes them.
+            draws: As in `TuringProcess.predict`. Without them predictions are made as the gate or else the
+                sets of classes need them, or with 10 draws where there is neither.
+
+        Returns:
+            As `TuringProcess.predict_shared`.
+
+        Raises:
+            InputError: If the rows cannot be used: not finite, or of another shape.
+
+        Example:
+            >>> from totalcal import softmax
+            >>> SavedModel(softmax(torch.nn.Linear(4, 3), 3)).predict(torch.zeros(2, 4)).draws
+            1
         """
         like = self.gate or self.sets
         fitted = None if like is None else like.sampling
@@ -152,6 +165,7 @@ def save(
 
     Raises:
         InputError: If there are not as many names as classes, or something cannot be written.
+        ModelFileError: If weights are not finite: such a model predicts nothing.
 
     Example:
         >>> import tempfile, totalcal

@@ -61,8 +61,8 @@ class Steps:
         if unknown:
             raise InputError(
                 f"the steps hold {unknown[0]}, and a file holds no code but the names of scikit-learn's own. "
-                "Take one of its transformers; or save the classifier alone, pipeline[-1].save(path), and "
-                "take the steps in your program, pipeline[:-1].transform(rows)."
+                "Use one of its transformers; or save the classifier alone, pipeline[-1].save(path), and "
+                "apply the steps in your program, pipeline[:-1].transform(rows)."
             )
         return content
 
@@ -77,7 +77,7 @@ class Steps:
         unknown = _untrusted(content)
         if unknown:
             raise ModelFileError(
-                f"its steps ask for {unknown[0]}, which is none of scikit-learn's transformers. "
+                f"its steps ask for {unknown[0]}, which is not one of scikit-learn's transformers. "
                 "totalcal did not write this file: do not use it."
             )
         try:
@@ -138,8 +138,8 @@ def _kind(name: Any, dtype: Any) -> Kind:
     if is_object_dtype(dtype) or is_string_dtype(dtype) or dtype.name == "category":
         return "word"
     raise InputError(
-        f"the column {name!r} holds {dtype}; a file knows numbers, words and booleans. "
-        "Make numbers of it before the pipeline."
+        f"the column {name!r} holds {dtype}; a file can hold numbers, words and booleans. "
+        "Convert it to numbers before the pipeline."
     )
 
 

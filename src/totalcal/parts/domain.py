@@ -363,7 +363,7 @@ class DomainMemory(Domain):
         """One more domain; the first one brings the metric.
 
         Raises:
-            InputError: If features are so large that their squares are no numbers; nothing is written then.
+            InputError: If features are so large that their squares overflow; nothing is written then.
         """
         for tap, layer, sums in zip(self.taps, self._layers(), statistics, strict=True):
             layer.check(sums, tap)
@@ -415,7 +415,7 @@ class DomainMemory(Domain):
         keys = torch.cat([part.keys for part in given]) if given else torch.zeros(0)
         if len(keys) < FEWEST_ROWS:
             warnings.warn(
-                f"a new domain needs {FEWEST_ROWS} rows or more to become familiar, but {len(keys)} came: "
+                f"a new domain needs {FEWEST_ROWS} rows or more to become familiar, but got {len(keys)}: "
                 "the domain memory stays as it is. Memorise more rows at once.",
                 stacklevel=3,
             )

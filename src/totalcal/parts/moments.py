@@ -53,7 +53,7 @@ class UntaughtLayerError(TotalcalError):
         self.layer, self.reason = layer, reason
         super().__init__(
             f"there is no rule for the moments of {type(layer).__name__}: {reason}. "
-            "Take draws, or add a rule with totalcal.parts.moments.moment_rule."
+            "Use draws, or add a rule with totalcal.parts.moments.moment_rule."
         )
 
     def place_in(self, net: nn.Module) -> str:

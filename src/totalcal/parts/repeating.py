@@ -55,7 +55,7 @@ def fixed_draws(backbone: nn.Module, inputs: Inputs, draws: int, noise: Noise, s
     """
     layers = [layer for layer in stochastic_layers(backbone) if isinstance(layer, MeanFieldLayer)]
     if len(layers) < len(stochastic_layers(backbone)):
-        raise InputError("only the draws of mean-field layers can be fixed, but there are others that draw.")
+        raise InputError("only the draws of mean-field layers can be fixed, but other layers draw, too.")
     if noise.sharing is Sharing.MEAN or not layers:
         return FixedDraws(draws, seed, [], noise.generator)
 

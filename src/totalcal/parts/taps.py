@@ -375,7 +375,7 @@ def _inputs_tap(inputs: Inputs) -> Tap:
     kind = _kind(values)
     if kind is None:
         raise InputError(
-            f"inputs of shape {tuple(values.shape)} and {values.dtype} are no layer of features."
+            f"inputs of shape {tuple(values.shape)} and {values.dtype} cannot serve as features."
         )
     return Tap(INPUTS, kind, 2 * values.shape[1] if kind == "map" else values.shape[-1])
 

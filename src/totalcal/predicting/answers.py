@@ -112,6 +112,7 @@ def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None
 
     Raises:
         GateError: If the gate, or the exported program, has other draws.
+        InputError: If a backbone is given for an exported program, which holds its own.
     """
     from totalcal.predicting.exported import SUFFIXES, open_exported
 

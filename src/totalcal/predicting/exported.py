@@ -121,7 +121,7 @@ class ExportedModel:
         wanted = self.description.inputs
         given = rows if isinstance(rows, Mapping) else {next(iter(wanted)): rows}
         if given.keys() != wanted.keys():
-            raise InputError(f"the model takes {', '.join(wanted)}, but {', '.join(given)} came.")
+            raise InputError(f"the model takes {', '.join(wanted)}, but got {', '.join(given)}.")
         arrays = {name: np.ascontiguousarray(given[name], wanted[name]["dtype"]) for name in wanted}
         for name, array in arrays.items():
             if list(array.shape[1:]) != list(wanted[name]["shape"]):

@@ -28,7 +28,6 @@ from totalcal.reading import npy_header, read_picture, read_text, unreadable
 Array = npt.NDArray[Any]
 FileState = tuple[str, int, int]
 
-NO_NUMBER = "holds a cell that is no number"
 _NOT_FINITE = "holds NaN or infinity"
 _PATH = "path"
 
@@ -102,10 +101,13 @@ def rows_of(
     """The reader for a file or a folder.
 
     Args:
-        path: See above.
+        path: A folder of pictures, an .npz, or a table: .csv, .parquet, .arrow.
         preprocessing: What the model takes; only an .npz can do without.
         manifests: Whether a .csv may name the pictures to read. Never for a file of unknown origin.
         workers: Processes that decode pictures.
+
+    Raises:
+        InputError: If there is nothing to read at the path, or nothing says how to read it.
     """
     from totalcal.predicting.tables import ColumnFile, TableFile
 
@@ -126,7 +128,7 @@ def rows_of(
     if kind in ColumnFile.KINDS:
         return ColumnFile(path, _needed(preprocessing, "a table"))
     known = ", ".join(("a .csv", *ColumnFile.KINDS, ".npz"))
-    raise InputError(f"inputs are a folder of images, {known}, but {path} is none of them.")
+    raise InputError(f"inputs must be a folder of images, {known}, but {path} is none of these.")
 
 
 class ArrayFile:
@@ -194,7 +196,7 @@ class Pictures:
         manifest: Path | None = None,
     ) -> None:
         if len(preprocessing.shape) != 3 or preprocessing.shape[0] not in (1, 3):
-            raise InputError(f"the model takes rows of shape {preprocessing.shape}, which are no images.")
+            raise InputError(f"the model takes rows of shape {preprocessing.shape}, which are not images.")
         self.root, self.names, self.workers, self.manifest = root, names, workers, manifest
         self.width = prod(preprocessing.shape)
         self._decode = _Decoder(root, names, preprocessing.shape, preprocessing.pictures)
@@ -250,7 +252,7 @@ class _Decoder:
             try:
                 pixels[place] = self._read(self.root / self.names[row])
             except UnreadableFileError as error:
-                reasons[place] = f"is no image that can be read ({error})"
+                reasons[place] = f"is not a readable image ({error})"
             except _OtherSizeError as error:
                 reasons[place] = str(error)
         return pixels, reasons
@@ -290,14 +292,14 @@ def file_state(path: Path, name: str) -> FileState:
 def _listed(manifest: Path) -> list[str]:
     """The column `path` of a manifest, or its only one; relative paths start at the manifest's folder."""
     with unreadable(manifest, "a manifest in CSV"):
-        header, *lines = [cells for cells in csv.reader(StringIO(read_text(manifest))) if cells] or [[]]
+        header, *lines = [fields for fields in csv.reader(StringIO(read_text(manifest))) if fields] or [[]]
     if _PATH not in header and len(header) != 1:
         raise InputError(
             f"the model takes pictures, so {manifest} must name them in a column {_PATH!r}; it has "
             f"{', '.join(header) or 'no header'}."
         )
     place = header.index(_PATH) if _PATH in header else 0
-    names = [cells[place] if place < len(cells) else "" for cells in lines]
+    names = [fields[place] if place < len(fields) else "" for fields in lines]
     if not names:
         raise InputError(f"{manifest} names no pictures.")
     return names

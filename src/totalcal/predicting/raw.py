@@ -1,4 +1,4 @@
-"""A CSV of raw columns, words and empty cells among them, through the steps of a pipeline."""
+"""A CSV of raw columns, words and empty values among them, through the steps of a pipeline."""
 
 import csv
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 class RawTable:
     """A CSV with a header line, whose columns are found by name; its rows have passed the steps.
 
-    A row whose cells are of another kind, or that a step refuses, is a complaint.
+    A row whose values are of another kind, or that a step refuses, is a complaint.
     """
 
     def __init__(self, path: Path, steps: "Steps") -> None:
@@ -57,12 +57,12 @@ class RawTable:
     def _chunk(self, block: list[list[str]], row: int, width: int, places: list[int]) -> Chunk:
         reasons: dict[int, str] = {}
         table: dict[int, list[Any]] = {}
-        for place, cells in enumerate(block):
+        for place, fields in enumerate(block):
             try:
-                if len(cells) != width:
-                    raise ValueError(f"has {len(cells)} cells, the header has {width}")
+                if len(fields) != width:
+                    raise ValueError(f"has {len(fields)} columns, the header has {width}")
                 table[place] = [
-                    _value(cells[at], column) for at, column in zip(places, self.columns, strict=True)
+                    _value(fields[at], column) for at, column in zip(places, self.columns, strict=True)
                 ]
             except ValueError as error:
                 reasons[place] = str(error)
@@ -76,7 +76,7 @@ class RawTable:
         if not table:
             return {}
         try:
-            return dict(zip(table, self.steps(_cells(list(table.values()))), strict=True))
+            return dict(zip(table, self.steps(_as_table(list(table.values()))), strict=True))
         except ValueError as error:
             if len(table) == 1:
                 reasons[next(iter(table))] = f"is refused by a step ({str(error).partition(chr(10))[0]})"
@@ -87,21 +87,21 @@ class RawTable:
         return passed
 
 
-def _cells(rows: list[list[Any]]) -> Any:
-    cells = np.empty((len(rows), len(rows[0])), dtype=object)
-    cells[:] = rows
-    return cells
+def _as_table(rows: list[list[Any]]) -> Any:
+    table = np.empty((len(rows), len(rows[0])), dtype=object)
+    table[:] = rows
+    return table
 
 
-def _value(cell: str, column: "Column") -> Any:
-    """What a cell says; one that is empty is missing."""
-    if not cell.strip():
+def _value(field: str, column: "Column") -> Any:
+    """What a field says; an empty one is missing."""
+    if not field.strip():
         return np.nan
     if column.kind == "word":
-        return cell
+        return field
     try:
-        return float(cell) if column.kind == "number" else _TRUTH[cell.strip().lower()]
+        return float(field) if column.kind == "number" else _TRUTH[field.strip().lower()]
     except (ValueError, KeyError):
         raise ValueError(
-            f"has {cell[:40]!r} in the column {column.name!r}, which holds {column.kind}s"
+            f"has {field[:40]!r} in the column {column.name!r}, which holds {column.kind}s"
         ) from None

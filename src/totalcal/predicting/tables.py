@@ -1,7 +1,7 @@
 """Tables by column: CSV with and without pyarrow, Parquet and Arrow with it; the same rows and complaints.
 
-A chunk of a CSV that is plain, numbers between commas, is parsed by pyarrow at once. Whatever is not (a cell
-that is no number, a line too short, quotes, Macintosh line ends), and every chunk where pyarrow is missing,
+A chunk of a CSV that is plain, numbers between commas, is parsed by pyarrow at once. Whatever is not (a value
+that is not a number, a line too short, quotes, Macintosh line ends), and every chunk where pyarrow is absent,
 is read row by row by the csv module, which has the last word on what a row is.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-_NO_NUMBER = "holds a cell that is no number"
+_NO_NUMBER = "holds a value that is not a number"
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26
 _BUFFER = 1 << 16  # of a column of a Parquet file: its row groups need not fit into memory
@@ -75,7 +75,7 @@ class TableFile:
         except UnicodeDecodeError as error:
             bad, byte = row + block.count(b"\n", 0, error.start), block[error.start]
             raise UnreadableFileError(
-                f"{self.path} is no UTF-8 text: row {bad} has the byte 0x{byte:02x}. Save it as UTF-8."
+                f"{self.path} is not UTF-8 text: row {bad} has the byte 0x{byte:02x}. Save it as UTF-8."
             ) from error
         values = _by_arrow(block, len(self._header), self._places)
         if values is None or len(values) != count:
@@ -85,27 +85,27 @@ class TableFile:
     def _by_hand(self, records: Iterable[list[str]], row: int) -> Chunk:
         rows: list[list[float]] = []
         reasons: dict[int, str] = {}
-        for place, cells in enumerate(records):
+        for place, fields in enumerate(records):
             rows.append([0.0] * self.width)
-            if len(cells) != len(self._header):
-                reasons[place] = f"has {len(cells)} cells, the header has {len(self._header)}"
+            if len(fields) != len(self._header):
+                reasons[place] = f"has {len(fields)} columns, the header has {len(self._header)}"
                 continue
             try:
-                rows[-1] = [float(cells[column]) for column in self._places]
+                rows[-1] = [float(fields[column]) for column in self._places]
             except ValueError:
                 reasons[place] = _NO_NUMBER
         return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
 
     def _records(self, file: BinaryIO) -> Iterator[list[str]]:
-        """What the csv module finds from here on; a quote that is never closed is no row but an error."""
+        """What the csv module finds from here on; a quote that is never closed is an error, not a row."""
         encoding = "utf-8" if file.tell() else "utf-8-sig"
         lines, last = tee(io.TextIOWrapper(file, encoding, newline=""))
         reader = csv.reader(lines)
         before = 0
-        for cells in reader:
+        for fields in reader:
             record = list(islice(last, reader.line_num - before))
             before = reader.line_num
-            yield cells
+            yield fields
         if before and _is_open(record):
             raise UnreadableFileError(
                 f"{self.path} has a quote that is never closed, near {record[0].strip()[:40]!r}."

@@ -60,7 +60,9 @@ def corruption_records(root: Path) -> list[Record]:
     """Those of every finished run beneath a folder."""
     found = under_corruption(finished_runs(root))
     if not found:
-        raise InputError(f"no run in {root} was judged under corruption. Do: totalcal run TASK --corruptions")
+        raise InputError(
+            f"no run in {root} was judged under corruption. Run: totalcal run TASK --corruptions"
+        )
     return found
 
 

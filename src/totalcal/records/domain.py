@@ -45,7 +45,7 @@ def domain_records(root: Path) -> list[Record]:
     """Those of every finished run beneath a folder."""
     found = domain_lines(finished_runs(root))
     if not found:
-        raise InputError(f"no run in {root} has remembered its domain. Do: totalcal run TASK --domain")
+        raise InputError(f"no run in {root} has remembered its domain. Run: totalcal run TASK --domain")
     return found
 
 

@@ -356,7 +356,7 @@ def _config(file: Path) -> Line:
     except UnreadableFileError as error:
         raise InputError(f"{error} {_AGAIN}") from error
     if not isinstance(config, dict):
-        raise InputError(f"{file} is no configuration of a run. {_AGAIN}")
+        raise InputError(f"{file} is not the configuration of a run. {_AGAIN}")
     return config
 
 

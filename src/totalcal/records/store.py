@@ -1,7 +1,7 @@
 """Records on disk: JSON lines that survive a kill at any moment, appended and never changed.
 
 A line that a kill cut short is the beginning of one that was never finished: it is left out, since nobody was
-told that it was written. Any other line that is no JSON object was damaged later: that is an error.
+told that it was written. Any other line that is not a JSON object was damaged later: that is an error.
 
 A record is flat. It says what ran (task, preset, model, seed, epochs) and what came out, as fractions:
 `{"task": "fashion", "preset": "paper", "model": "etp", "seed": 0, "epochs": 50, "error": 0.079, "auroc": 0.9,
@@ -72,11 +72,11 @@ def _decoded(raw: bytes, where: str) -> Line | None:
         text = codecs.getincrementaldecoder("utf-8")().decode(raw)  # half a letter at the end is left out
         line = parse_json(text, where)
     except UnicodeDecodeError as error:
-        raise _damaged(where, f"is no UTF-8: {error}") from error
+        raise _damaged(where, f"is not UTF-8: {error}") from error
     except UnreadableFileError as error:
         if isinstance(error.__cause__, json.JSONDecodeError) and _is_cut_short(text, error.__cause__):
             return None
-        raise _damaged(where, f"is no JSON: {error.__cause__}") from error
+        raise _damaged(where, f"is not JSON: {error.__cause__}") from error
     if not isinstance(line, dict):
         raise _damaged(where, f"holds {type(line).__name__}, not a JSON object")
     if line.pop(_SEAL, None) not in (None, _checksum(line)):
@@ -163,7 +163,9 @@ def _as_read(line: Line, where: str) -> Line:
     for key, value in line.items():
         kinds = (int, float, type(None)) if is_score(key) else _KINDS.get(key)
         if kinds and (isinstance(value, bool) or not isinstance(value, kinds)):
-            raise InputError(f"{where} has {value!r} for {key!r}: it was damaged, or is no record of ours.")
+            raise InputError(
+                f"{where} has {value!r} for {key!r}: it was damaged, or is not a record of totalcal."
+            )
     named = {"model": current_name(line["model"])} if "model" in line else {}
     if line.get("positive") == "out-of-domain":  # the word of 0.1
         named["positive"] = "out-of-distribution"

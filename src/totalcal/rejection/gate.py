@@ -167,6 +167,7 @@ class Gate:
 
         Raises:
             GateError: If the held-out rows cannot carry the promise, or a score tells none of them apart.
+            InputError: If the held-out set is empty or has no labels, or the model has its own draws.
 
         Example:
             >>> import torch
@@ -210,9 +211,21 @@ class Gate:
             bars: As in `fit`.
             classes: The names of the classes, in the order of the columns.
 
+        Returns:
+            The gate; its `cost` says what it rejects of the held-out rows.
+
         Raises:
             GateError: If no threshold keeps the promise; also for predictions of `predict`, whose draws are
                 made anew in every call.
+            LabelError: If a label is not a class.
+
+        Example:
+            >>> import torch
+            >>> from totalcal import Gate, softmax
+            >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
+            >>> rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+            >>> Gate.fitted(model.predict_shared(rows), torch.arange(60) % 3).bars[0].score
+            'entropy'
         """
         verdicts = _verdicts(bars)
         found = _HeldOut.of(prediction, class_numbers(labels, classes), verdicts)
@@ -303,7 +316,7 @@ class Gate:
         if found != self.sampling:
             raise GateError(
                 f"the gate was fitted on {in_words(self.sampling)}, but these are {in_words(found)}: scores "
-                "of other draws are others, and the promise does not hold for them. Take "
+                "of other draws differ, and the promise does not hold for them. Use "
                 "gate.decide(model, inputs), which makes them alike, or fit a gate on predictions like these."
             )
 
@@ -367,7 +380,7 @@ def _telling(values: Floats, score: str) -> Floats:
     if len(values) > 1 and values.max() == values.min():
         raise GateError(
             f"the {score} is {values[0]:.4g} for all {len(values)} held-out rows, so it tells none apart. "
-            "This model has no such uncertainty: take another score, such as entropy."
+            "This model has no such uncertainty: use another score, such as entropy."
         )
     return values
 

@@ -41,7 +41,7 @@ def predict_like(model: Any, inputs: Any, sampling: Sampling) -> Predictive:
         prediction = None
     if not isinstance(prediction, Predictive):
         raise InputError(
-            f"a gate needs a model whose `predict` gives a Predictive, but a {type(model).__name__} came. "
+            f"a gate needs a model whose `predict` gives a Predictive, but got a {type(model).__name__}. "
             "Wrap it: from_module(module, kind) or from_sklearn(classifier) of totalcal.scores."
         )
     return prediction
@@ -60,7 +60,7 @@ def steady_sampling(prediction: Predictive) -> Sampling:
     if prediction.sampling is not None and found.draws and found.seed is None:
         raise GateError(
             f"these are {in_words(found)}: rows of one call may share draws that the next call makes anew, "
-            "so new rows are not like the held-out ones, and no promise would hold. Take Gate.fit(model, "
+            "so new rows are not like the held-out ones, and no promise would hold. Use Gate.fit(model, "
             "held_out, labels), or predictions of model.predict_shared(inputs, draws, seed=0)."
         )
     return found
@@ -147,7 +147,7 @@ class PredictionSets:
 
     def __post_init__(self) -> None:
         if not 0 < self.coverage < 1:
-            raise GateError(f"the coverage must lie between 0 and 1, both left out, but is {self.coverage}.")
+            raise GateError(f"the coverage must lie strictly between 0 and 1, but is {self.coverage}.")
         if self.method not in _SCORES:
             raise UnknownNameError("method", self.method, get_args(Method))
 

@@ -134,7 +134,7 @@ class Risk:
         if len(shares) > 1:
             raise GateError(
                 f"a risk is promised for one bar, but {len(shares)} were asked for: a second bar changes "
-                "what is accepted. Take one score for the risk, or FalseRejection for several bars."
+                "what is accepted. Use one score for the risk, or FalseRejection for several bars."
             )
         return [self]
 
@@ -171,4 +171,4 @@ def conformal_quantile(scores: Floats, share: float, what: str) -> float:
 
 def _check_share(value: float, what: str) -> None:
     if not 0 < value < 1:
-        raise InputError(f"{what} must lie between 0 and 1, both left out, but is {value}.")
+        raise InputError(f"{what} must lie strictly between 0 and 1, but is {value}.")

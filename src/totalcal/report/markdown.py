@@ -314,7 +314,7 @@ def filled(page: Path) -> str:
     """The text of a page with every block made anew."""
     text = page.read_text(encoding="utf-8")
     if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
-        raise InputError(f"a block of {page} is not closed: it ends with a line {_END!r}.")
+        raise InputError(f"a block of {page} is not closed: it must end with the line {_END!r}.")
     return _BLOCK.sub(lambda found: f"{found[1]}\n{_content(page, found[2])}\n\n{_END}", text)
 
 
@@ -324,5 +324,5 @@ def _content(page: Path, request: str) -> str:
         raise UnknownNameError("block of results", name, BLOCKS)
     records = page.parent / file
     if not records.exists():
-        raise InputError(f"there are no records at {records}. Do: totalcal results gather RUNS {records}")
+        raise InputError(f"there are no records at {records}. Run: totalcal results gather RUNS {records}")
     return BLOCKS[name](records, arguments)

@@ -120,7 +120,7 @@ def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     unknown = [label for label in given.tolist() if label not in places]
     if unknown:
         raise LabelError(
-            f"the label {unknown[0]!r} is none of the model's {len(names)} classes: "
+            f"the label {unknown[0]!r} is not one of the model's {len(names)} classes: "
             f"{', '.join(map(repr, list(places)[:5]))}{', …' if len(names) > 5 else ''}."
         )
     return np.array([places[label] for label in given.tolist()], dtype=np.int64)
@@ -159,5 +159,5 @@ def check_vector(values: Values, what: str) -> Floats:
 def check_count(number: int, what: str) -> int:
     """A count of at least 1."""
     if number < 1:
-        raise InputError(f"{what} must be at least 1, but {number} came.")
+        raise InputError(f"{what} must be at least 1, but got {number}.")
     return number

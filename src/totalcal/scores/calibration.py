@@ -202,7 +202,7 @@ def _norm_of(curve: Reliability, norm: Norm) -> float:
     raise UnknownNameError("norm", norm, get_args(Norm))
 
 
-GRID = 4096  # cells over [0, 1]; the value moves by less than a cell
+GRID = 4096  # intervals over [0, 1]; the value moves by less than one of them
 PRECISION = 1e-5
 
 

@@ -194,7 +194,7 @@ def _observe(
         if not isinstance(predictive, Predictive):
             raise InputError(
                 f"`predict` of a {type(predictor).__name__} must return a Predictive, "
-                f"but a {type(predictive).__name__} came. {_WRAP}"
+                f"but it returned a {type(predictive).__name__}. {_WRAP}"
             )
         seen.append(_seen(predictive, truth if labelled else None))
         if uncertainty not in seen[0].uncertainties:  # a predictor may bring its own: the first block tells
@@ -282,7 +282,29 @@ def evaluate_files(
     bins: int = 15,
     uncertainty: str = "entropy",
 ) -> Verdict:
-    """Judge a file of predictions, with files of predictions on OOD inputs, named by their stems."""
+    """Judge a file of predictions, with files of predictions on OOD inputs: `totalcal score`.
+
+    Args:
+        predictions: An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration` and
+            `log_concentration`.
+        ood: The same for OOD inputs, without labels; each set is named by the stem of its file.
+        bins: Bins of the ECE, of equal width.
+        uncertainty: What tells OOD inputs, by its name in `uncertainties`.
+
+    Returns:
+        The verdict.
+
+    Raises:
+        InputError: If a file has no labels where they are needed, or files do not go together.
+        UnreadableFileError: If a file is absent or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(f"{folder}/test.npz", probabilities=[[0.9, 0.1], [0.4, 0.6]], labels=[0, 1])
+        ...     evaluate_files(f"{folder}/test.npz").error
+        0.0
+    """
     test = read_outputs(predictions)
     if test.labels is None:
         raise InputError(f"{predictions} holds no `labels`; a test set needs them.")
@@ -291,7 +313,7 @@ def evaluate_files(
         others = read_outputs(path)
         if others.kind != test.kind:
             raise InputError(
-                f"{path} holds {others.kind}, but {predictions} holds {test.kind}: save both alike."
+                f"{path} holds {others.kind}, but {predictions} holds {test.kind}: save both as one kind."
             )
         if (name := Path(path).stem) in panel:
             raise InputError(f"two OOD sets are called {name!r}; give their files different names.")

@@ -253,14 +253,14 @@ def _belief(values: Tensor, kind: OutputKind) -> Belief:
 
 def _finite(values: Tensor, kind: str) -> Tensor:
     if not torch.isfinite(values).all():
-        raise InputError(f"{kind} must be finite, but NaN or infinity came.")
+        raise InputError(f"{kind} must be finite, but some are NaN or infinite.")
     return values
 
 
 def _positive(concentration: Tensor) -> Tensor:
     if (concentration <= 0).any():
         raise InputError(
-            f"concentrations must be above 0, but {float(concentration.min()):.4g} came. "
-            "If these are log-concentrations, state them so."
+            f"concentrations must be above 0, but got {float(concentration.min()):.4g}. "
+            "If these are log-concentrations, name them so: log_concentration."
         )
     return concentration

@@ -72,7 +72,7 @@ def fpr_at_tpr(in_distribution: Values, ood: Values, tpr: float = 0.95) -> float
     from sklearn.metrics import roc_curve
 
     if not 0 < tpr <= 1:
-        raise InputError(f"tpr must be in (0, 1], but {tpr} came.")
+        raise InputError(f"tpr must be in (0, 1], but got {tpr}.")
     false_positive, true_positive, _ = roc_curve(*_ranked(in_distribution, ood), drop_intermediate=False)
     return float(false_positive[true_positive >= tpr].min())
 
@@ -145,7 +145,7 @@ def risk_at_coverage(confidence: Values, losses: Values, coverage: float) -> Ope
     OperatingPoint(threshold=0.8, coverage=0.666..., risk=0.5)
     """
     if not 0 < coverage <= 1:
-        raise InputError(f"coverage must be in (0, 1], but {coverage} came.")
+        raise InputError(f"coverage must be in (0, 1], but got {coverage}.")
     return next(point for point in operating_points(confidence, losses) if point.coverage >= coverage)
 
 

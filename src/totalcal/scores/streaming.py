@@ -205,5 +205,5 @@ class RunningScores:
 
     def _seen(self) -> int:
         if not self.examples:
-            raise InputError("no predictions came yet; a score needs at least one example.")
+            raise InputError("there are no predictions yet; a score needs at least one example.")
         return self.examples

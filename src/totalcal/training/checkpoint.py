@@ -94,7 +94,7 @@ def _header(line: bytes, path: Path) -> dict[str, Any]:
             return header
     except (ValueError, KeyError, TypeError):
         pass
-    raise DamagedCheckpointError(f"{path} is no checkpoint of totalcal, or its beginning is damaged.")
+    raise DamagedCheckpointError(f"{path} is not a checkpoint of totalcal, or its beginning is damaged.")
 
 
 class CheckpointFolder:
@@ -288,7 +288,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """A setting as text that is the same in every process; empty for what is no setting."""
+    """A setting as text that is the same in every process; empty for what is not a setting."""
     if isinstance(value, bool | int | float | str | tuple | list | Enum | None):
         return repr(value)
     if callable(value) and hasattr(value, "__qualname__"):

@@ -43,11 +43,11 @@ class Optimisation:
     def __post_init__(self) -> None:
         for name in ("average", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} is a share from 0 to 1, without 1, but is {getattr(self, name)}.")
+                raise InputError(f"{name} must lie in [0, 1), but is {getattr(self, name)}.")
         if self.warmup < 0:
             raise InputError(f"warmup is a number of epochs, 0 or more, but is {self.warmup}.")
         if self.warmup and self.schedule == "one_cycle":
-            raise InputError("one_cycle has a warm-up of its own. Take warmup=0, or another schedule.")
+            raise InputError("one_cycle has a warm-up of its own. Use warmup=0, or another schedule.")
 
 
 @dataclass(frozen=True)

@@ -295,9 +295,7 @@ def train(
         [0, 1]
     """
     if isinstance(inputs, Dataset | DataLoader):
-        raise InputError(
-            f"`train` takes rows held in memory, but a {type(inputs).__name__} came. Take `fit`."
-        )
+        raise InputError(f"`train` takes rows held in memory, but got a {type(inputs).__name__}. Use `fit`.")
     data = TensorSource(*labelled(inputs)) if labels is None else TensorSource(inputs, labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     descent = Descent(model, Pass(model, write_generator=generator), optimizer, examples=len(data))

@@ -34,7 +34,7 @@ def augmented(inputs: Inputs, options: Augmentation, generator: Generator) -> In
     if not (isinstance(inputs, Tensor) and inputs.dim() == 4 and inputs.is_floating_point()):
         raise InputError(
             "shifts, flips, cutout, brightness and contrast are for one tensor of floating images, batch × "
-            "channels × height × width, and these inputs are none. Take Augmentation(mixup=…), or none."
+            "channels × height × width, which these inputs are not. Use Augmentation(mixup=…), or none."
         )
     images = inputs
     if options.shifts or options.flips:
@@ -87,7 +87,7 @@ def _covered(size: int, side: int, batch: int, generator: Generator) -> Tensor:
 def mixed(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator) -> tuple[Inputs, Mixture]:
     """Every row with a share of another one: the same share in all, drawn from Beta and at most a half."""
     if not all(tensor.is_floating_point() for tensor in tensors(inputs)):
-        raise InputError("rows of whole numbers, such as tokens, cannot be mixed. Take mixup=0.")
+        raise InputError("rows of whole numbers, such as tokens, cannot be mixed. Use mixup=0.")
     drawn = float(numpy.random.default_rng(generator.initial_seed()).beta(parameter, parameter))
     share = min(drawn, 1 - drawn)
     others = torch.randperm(len(labels), generator=generator).to(labels.device)
@@ -202,7 +202,7 @@ def _nll_of_all_classes(head: Head, embedding: Tensor, readout: Tensor) -> Tenso
     """The mean over classes of E[−log π], a number per row."""
     if isinstance(head, SquaredErrorHead):
         raise InputError(
-            "edl learns by a squared error, which has no labels to smooth. Take label_smoothing=0."
+            "edl learns by a squared error, which has no labels to smooth. Use label_smoothing=0."
         )
     belief = head.belief(embedding, readout)
     if isinstance(belief, Dirichlet):
