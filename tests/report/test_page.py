@@ -1,8 +1,10 @@
 """The page and the files beside it, from run folders made by hand; and the page in a real browser."""
 
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -217,6 +219,19 @@ def test_of_very_many_settings_a_page_draws_what_a_person_can_look_at_and_folds_
     assert "The best 60 of 70 rows by NLL" in html
     assert "All 70 rows" in html
     assert "Drawn are 10 of 70 rows" in html
+
+
+def test_a_thousand_records_are_a_page_of_seconds_and_of_megabytes(
+    make_run: Callable[..., RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    for number in range(1_000):
+        make_run("etp", 0, settings={"num_cells": number}, nll=1 - number / 1000)
+    start = time.process_time()
+    html = page(tmp_path / "runs")
+    assert time.process_time() - start < 10
+    assert len(html.encode()) < 3_000_000
+    assert "All 1000 rows" in html
 
 
 def test_a_run_that_is_not_what_it_wrote_is_left_out_and_named(
