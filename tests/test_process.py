@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal import Batch, TuringProcess, anp, bnn, etp, softmax
-from totalcal.errors import InputError
+from totalcal.errors import ContextError, InputError
 from totalcal.parts.sampling import stochastic_layers
 
 
@@ -138,6 +138,14 @@ def test_a_given_context_travels_with_the_model() -> None:
     by_hand = model.predict(inputs, context=context, generator=torch.Generator().manual_seed(0))
     carried = model.given(context).predict(inputs, generator=torch.Generator().manual_seed(0))
     assert torch.equal(by_hand.probabilities, carried.probabilities)
+
+
+def test_a_context_is_kept_as_labelled_rows_and_refused_without_labels_before_any_prediction():
+    model = anp(nn.Linear(4, 3), 3)
+    labels = torch.tensor([0, 1, 2])
+    assert torch.equal(model.given((torch.zeros(3, 4), labels)).context.labels, labels)
+    with pytest.raises(ContextError, match="a context needs labels"):
+        model.given({"points": torch.zeros(3, 4)})
 
 
 def test_a_write_that_is_not_finite_is_refused_whole() -> None:

@@ -444,6 +444,9 @@ class TuringProcess(nn.Module):
         Returns:
             A predictor with `predict(inputs, draws, generator=…)`.
 
+        Raises:
+            ContextError: If the context has no labels.
+
         Example:
             >>> import totalcal
             >>> model = totalcal.anp(nn.Linear(4, 3), num_classes=3)
@@ -593,7 +596,7 @@ class GivenContext:
     """A process with a context for its predictions: what a verdict judges of a model that needs one."""
 
     def __init__(self, process: TuringProcess, context: Context) -> None:
-        self.process, self.context = process, context
+        self.process, self.context = process, as_context(context)
 
     def predict(
         self, inputs: Inputs, draws: Draws = 10, generator: torch.Generator | None = None

@@ -65,7 +65,7 @@ FUNCTIONS = {
         )
     },
 }
-NEVER_RAISES = {"Predictive.decompose", "TuringProcess.given"}
+NEVER_RAISES = {"Predictive.decompose"}
 CLASSES = {
     "ETPClassifier": totalcal.ETPClassifier,
     "Gate": totalcal.Gate,
