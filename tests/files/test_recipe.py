@@ -173,9 +173,9 @@ def test_a_hostile_setting_is_refused(settings, message):
         restore_settings(etp(mlp(4, 3), 3), settings)
 
 
-@pytest.mark.parametrize("name", ["etp", "wrap"])
+@pytest.mark.parametrize("name", ["etp", "wrap", "np"])
 def test_a_file_of_version_0_1_still_reads(name):
-    """Written by totalcal 0.1.0, before files held settings."""
+    """Written by totalcal 0.1.0, before files held settings and models and arguments had other names."""
     witness = json.loads((HERE / "predictions_of_0.1.json").read_text())
     path = HERE / f"{name}_of_0.1.totalcal"
     assert read_container(path).description["format"] == 1
@@ -185,6 +185,9 @@ def test_a_file_of_version_0_1_still_reads(name):
     if name == "etp":
         assert saved.model.latent.retention == 0.9
         assert saved.classes == ("ant", "bee", "cat")
+    if name == "np":
+        assert recipe_of(saved.model).model == "neural_process"
+        assert saved.model.kl_scales.latent == 0.5
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
