@@ -22,10 +22,10 @@ FLAGS = (
 
 def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
     settings = more.pop("settings", {})
-    cell = {"task": "fashion", "preset": "paper", "model": model, "seed": seed, "epochs": 2}
+    run = {"task": "fashion", "preset": "paper", "model": model, "seed": seed, "epochs": 2}
     scores = {"error": 0.08, "nll": 0.25, "ece": 0.01, "ece_100": 0.02, "auroc": 0.9, "auroc/mnist": 0.9}
     rest = {"settings": settings, "majority_error": 0.9, "config": config or f"{model}{seed}{settings}"}
-    return cell | scores | rest | more
+    return run | scores | rest | more
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def make_record() -> Callable[..., dict[str, Any]]:
 def finish_run() -> Callable[..., None]:
     """A run folder with one record, and with as many lines of corruption and OOD sets as asked for."""
 
-    def finish(runs: Path, corruptions: int = 0, done: bool = True, ood_sets: int = 0, **cell: Any) -> None:
-        line = record(**cell)
+    def finish(runs: Path, corruptions: int = 0, done: bool = True, ood_sets: int = 0, **more: Any) -> None:
+        line = record(**more)
         run = RunFolder(runs / line["config"])
         run.plan({key: line[key] for key in ("task", "preset", "model", "seed", "epochs", "settings")})
         run.start()

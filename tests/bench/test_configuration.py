@@ -51,7 +51,7 @@ def test_tables_know_the_place_of_every_model():
     assert (*MODELS, *BASELINES) == ORDER
 
 
-def test_a_cell_is_made_again_from_its_configuration():
+def test_a_run_is_made_again_from_its_configuration():
     config = _one(weight_kl=0)
     again = RunConfig.from_json(json.loads(json.dumps(config.as_json)))
     assert again == config

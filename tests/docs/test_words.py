@@ -16,7 +16,7 @@ FILES = [
     *ROOT.glob("docs/results/*.html"),
 ]
 INSTEAD = {
-    r"\bstrang(er|ers|est|eness)\b": "out-of-distribution, unfamiliar",
+    r"\bstrang(e|er|ers|est|eness)\b": "out-of-distribution, unfamiliar",
     r"\bforeign\b": "external, out-of-distribution",
     r"\bout[- _]of[- _]domain\b|\bin-domain\b": "out-of-distribution, in-distribution",
     r"\brivals?\b": "baseline",

@@ -21,21 +21,21 @@ from totalcal.records import (
     winners,
 )
 
-CELLS = [
+PRINTED = [
     (task, score, model, entry.bold)
     for (task, score), entries in paper.results().items()
     for model, entry in entries.items()
 ]
 
 
-@pytest.mark.parametrize(("task", "score", "model", "printed"), CELLS)
+@pytest.mark.parametrize(("task", "score", "model", "printed"), PRINTED)
 def test_the_rule_gives_every_cell_of_table_two(task, score, model, printed):
     entries = paper.results()[task, score]
     assert (model in bold(score, {name: entry.summary for name, entry in entries.items()})) == printed
 
 
 def test_there_are_eighty_entries():
-    assert len(CELLS) == 80
+    assert len(PRINTED) == 80
 
 
 def test_a_best_of_one_seed_stands_alone():

@@ -64,7 +64,7 @@ def test_the_cost_counts_what_was_rejected():
     assert_allclose(gate.cost.wrong_rejected, rejected[wrong].mean())
 
 
-def test_two_bars_tell_a_foreign_input_from_overlapping_classes():
+def test_two_bars_tell_an_ood_input_from_overlapping_classes():
     prediction, labels = dirichlets(2000)
     gate = Gate.fitted(prediction, labels, bars=OVERLAP_AND_DOMAIN)
     overlap = [[12.0, 12.0, -5.0]]  # much evidence for two classes at once

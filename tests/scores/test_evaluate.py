@@ -311,7 +311,7 @@ def saved(tmp_path):
     return save
 
 
-def test_a_file_is_judged_with_its_foreign_files(saved):
+def test_a_file_is_judged_with_its_ood_files(saved):
     test = saved("test", probabilities=np.array([[0.9, 0.1], [0.2, 0.8]]), labels=np.array([0, 1]))
     noise = saved("noise", probabilities=np.array([[0.5, 0.5]]))
     verdict = evaluate_files(test, [noise])

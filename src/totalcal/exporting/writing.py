@@ -48,8 +48,8 @@ MEANINGS: Mapping[str, str] = {
     "negative_log_concentration": "minus the logarithm of the evidence; minus infinity for a point mass",
     "mutual_information_of_model": "the part of the mutual information that is due to weights and memory",
     "mutual_information_of_belief": "the part that is due to the belief over class probabilities",
-    "unfamiliarity": "how strange the row is, 0 or more; the familiarity is its rank",
-    "familiarity": "a conformal p-value in (0, 1]: how many held-out rows are at least as strange",
+    "unfamiliarity": "how unfamiliar the row is, 0 or more; the familiarity is its rank",
+    "familiarity": "a conformal p-value in (0, 1]: the share of held-out rows at least as unfamiliar",
     "decision": "0 accepts; i is the verdict of the i-th bar of the gate",
 }
 TOLERANCE = 1e-5

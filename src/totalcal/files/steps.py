@@ -111,20 +111,20 @@ def columns_of(table: Any) -> tuple[Column, ...] | None:
     return tuple(Column(str(name), _kind(name, table[name].dtype)) for name in table.columns)
 
 
-def frame(cells: npt.NDArray[np.object_], columns: tuple[Column, ...]) -> Any:
-    """A data frame of cells, each column in its type: what is missing in it is NaN."""
+def frame(table: npt.NDArray[np.object_], columns: tuple[Column, ...]) -> Any:
+    """A data frame, each column in its type: what is missing in it is NaN."""
     try:
         import pandas as pd
     except ImportError as error:
         raise MissingExtraError("pandas", "tables", "a table with words in it") from error
-    if cells.ndim != 2 or cells.shape[1] != len(columns):
+    if table.ndim != 2 or table.shape[1] != len(columns):
         raise InputError(
-            f"the model takes rows of {len(columns)} columns, but these have {cells.shape[1:]}: "
+            f"the model takes rows of {len(columns)} columns, but these have {table.shape[1:]}: "
             f"{', '.join(column.name for column in columns[:5])}{', …' if len(columns) > 5 else ''}."
         )
     types = {"number": np.float64, "word": object, "boolean": object}
     return pd.DataFrame(
-        {name: pd.Series(cells[:, i], dtype=types[kind]) for i, (name, kind) in enumerate(columns)}
+        {name: pd.Series(table[:, i], dtype=types[kind]) for i, (name, kind) in enumerate(columns)}
     )
 
 

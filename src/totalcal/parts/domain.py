@@ -388,7 +388,7 @@ class DomainMemory(Domain):
     def distances(self, observation: Observation) -> Tensor:
         """Rows × domains × statistics: two per layer in the order of the taps, then the entropy.
 
-        One too large for its precision is the largest number there: such a row is as strange as can be.
+        One too large for its precision is the largest number there: such a row is as unfamiliar as can be.
         """
         columns: list[Tensor] = []
         for tap, layer in zip(self.taps, self._layers(), strict=True):
