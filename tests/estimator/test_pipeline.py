@@ -115,7 +115,7 @@ def test_totalcal_predict_takes_the_raw_columns(fitted, tmp_path):
     assert list(found["decision"]) == gate.decide(fitted, table).verdicts
     bad = (tmp_path / "out.csv.bad").read_text()
     assert "'heavy' in the column 'size', which holds numbers" in bad
-    assert "2 cells" in bad
+    assert "2 columns" in bad
     assert "'maybe'" in bad
     table[["colour", "tagged"]].to_csv(tmp_path / "few.csv")
     with pytest.raises(InputError, match="lacks the column 'size'"):

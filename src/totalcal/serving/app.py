@@ -84,13 +84,14 @@ def _add_refusals(app: Any) -> None:
     from fastapi.responses import JSONResponse
     from starlette.exceptions import HTTPException
 
-    @app.exception_handler(RefusalError)
     async def refused(_: Request, refusal: RefusalError) -> Response:
         return JSONResponse({"error": refusal.reason}, refusal.status, refusal.headers)
 
-    @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    app.add_exception_handler(RefusalError, refused)
+    app.add_exception_handler(HTTPException, unknown)
 
 
 def _add_page(app: Any, service: Service) -> None:
