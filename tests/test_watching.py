@@ -76,6 +76,13 @@ def test_what_cannot_be_watched_is_told(model_file, table, tmp_path):
         watch_file(tmp_path / "other.csv", model_file)
 
 
+def test_a_quote_that_is_never_closed_hides_no_rows(model_file, table):
+    path = table(np.full(6, 0.5))
+    path.write_text(path.read_text().replace("accept", '"accept', 1))
+    with pytest.raises(InputError, match="a quote that is never closed"):
+        watch_file(path, model_file)
+
+
 def test_the_monitor_comes_back_with_its_model(model_file):
     assert set(totalcal.load(model_file).monitor.detectors) == {"entropy", "nll"}
 

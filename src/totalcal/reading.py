@@ -3,6 +3,7 @@
 | kind | function |
 |---|---|
 | text | `read_text` |
+| CSV | `csv_records` |
 | JSON | `read_json`, `parse_json` |
 | `.npz`, `.npy` | `read_npz`, `npz_names`, `read_npy`, `map_npy` |
 | pictures | `read_picture` |
@@ -13,12 +14,14 @@ header promises is held against the bytes that are there before anything is allo
 ever run.
 """
 
+import csv
 import gzip
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, tee
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -162,6 +165,41 @@ def _depth(text: str) -> int:
         depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
     return deepest
+
+
+def csv_records(lines: Iterable[str], path: "StrPath") -> Iterator[list[str]]:
+    r"""What the csv module finds; a quote that is never closed is an error, not a row with all that follows.
+
+    >>> list(csv_records(["a,b\n", '1,"2\n', '3"\n'], "a.csv"))
+    [['a', 'b'], ['1', '2\n3']]
+    >>> list(csv_records(["a,b\n", '1,"2\n', '3\n'], "a.csv"))
+    Traceback (most recent call last):
+    totalcal.errors.UnreadableFileError: a.csv has a quote that is never closed, near '1,"2'.
+    """
+    lines, last = tee(lines)
+    reader = csv.reader(lines)
+    before = 0
+    for fields in reader:
+        record = list(islice(last, reader.line_num - before))
+        before = reader.line_num
+        yield fields
+    if before and _is_open(record):
+        raise UnreadableFileError(
+            f"{path} has a quote that is never closed, near {record[0].strip()[:40]!r}."
+        )
+
+
+def _is_open(record: list[str]) -> bool:
+    """Whether the lines of a record end within quotes.
+
+    >>> _is_open(['1,"2', '3']), _is_open(['1,"2"'])
+    (True, False)
+    """
+    try:
+        list(csv.reader(record, strict=True))
+    except csv.Error as error:
+        return "end of data" in str(error)
+    return False
 
 
 def read_npz(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.container import read_container
 from totalcal.monitoring import WITH_LABELS, Monitor, Status, label_scores
+from totalcal.reading import csv_records
 
 LABEL = "label"
 _BLOCK = 100
@@ -79,9 +80,10 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
     if not path.is_file():
         raise InputError(f"there is no table {path}.")
     with path.open(newline="", encoding="utf-8-sig") as file:
-        table = csv.DictReader(file)
+        table = csv_records(file, path)
         with _as_table(path):
-            columns = table.fieldnames or ()
+            columns = next(table, [])
+        rows = (dict(zip(columns, fields, strict=False)) for fields in table if fields)
         known = [name for name in names if name in columns]
         by_label = WITH_LABELS & set(names) if LABEL in columns else frozenset()
         if not known and not by_label:
@@ -89,7 +91,7 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
                 f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
             )
         with _as_table(path):
-            while block := list(islice(table, _BLOCK)):
+            while block := list(islice(rows, _BLOCK)):
                 yield _scores(path, block, known, by_label), _accepted(block)
 
 

@@ -122,6 +122,13 @@ def test_totalcal_predict_takes_the_raw_columns(fitted, tmp_path):
         predict_file(tmp_path / "p.totalcal", tmp_path / "few.csv", tmp_path / "few_out.csv")
 
 
+def test_a_quote_that_is_never_closed_swallows_no_rows_of_raw_columns(fitted, tmp_path):
+    fitted.save(tmp_path / "p.totalcal")
+    (tmp_path / "rows.csv").write_text('size,tagged,colour\n1,True,"red\n2,True,red\n3,True,blue\n')
+    with pytest.raises(InputError, match=r"rows\.csv has a quote that is never closed"):
+        predict_file(tmp_path / "p.totalcal", tmp_path / "rows.csv", tmp_path / "out.csv")
+
+
 def test_a_row_that_a_step_refuses_is_named_and_the_others_are_answered(tmp_path):
     table, labels = penguins(150)
     encoder = OneHotEncoder(sparse_output=False)  # knows no other colours

@@ -113,7 +113,12 @@ def test_a_manifest_that_was_not_asked_for_reads_no_files(folder):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a,b\n1,2\n", "in a column 'path'; it has a, b"), ("path\n", "names no pictures"), ("", "no header")],
+    [
+        ("a,b\n1,2\n", "in a column 'path'; it has a, b"),
+        ("path\n", "names no pictures"),
+        ("", "no header"),
+        ('path\na.png\n"b.png\nc.png\n', r"list\.csv has a quote that is never closed"),
+    ],
 )
 def test_what_is_no_manifest_is_refused(tmp_path, content, message):
     (tmp_path / "list.csv").write_text(content)

@@ -8,7 +8,6 @@
 | `.csv` for a model of pictures | a manifest: the pictures that its column `path` names |
 """
 
-import csv
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ import numpy.typing as npt
 
 from totalcal.errors import InputError, TotalcalError, UnreadableFileError
 from totalcal.preprocessing import SUFFIXES, PictureSteps, pictures_below
-from totalcal.reading import npy_header, read_picture, read_text, unreadable
+from totalcal.reading import csv_records, npy_header, read_picture, read_text, unreadable
 
 Array = npt.NDArray[Any]
 FileState = tuple[str, int, int]
@@ -292,7 +291,8 @@ def file_state(path: Path, name: str) -> FileState:
 def _listed(manifest: Path) -> list[str]:
     """The column `path` of a manifest, or its only one; relative paths start at the manifest's folder."""
     with unreadable(manifest, "a manifest in CSV"):
-        header, *lines = [fields for fields in csv.reader(StringIO(read_text(manifest))) if fields] or [[]]
+        records = csv_records(StringIO(read_text(manifest)), manifest)
+        header, *lines = [fields for fields in records if fields] or [[]]
     if _PATH not in header and len(header) != 1:
         raise InputError(
             f"the model takes pictures, so {manifest} must name them in a column {_PATH!r}; it has "

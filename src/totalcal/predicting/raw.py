@@ -1,6 +1,5 @@
 """A CSV of raw columns, words and empty values among them, through the steps of a pipeline."""
 
-import csv
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 
 from totalcal.errors import InputError
 from totalcal.predicting.inputs import Chunk, FileState, file_state, row_names
-from totalcal.reading import unreadable
+from totalcal.reading import csv_records, unreadable
 
 if TYPE_CHECKING:
     from totalcal.files.steps import Column, Steps
@@ -40,7 +39,7 @@ class RawTable:
             unreadable(self.path, "a table", "Save it as CSV in UTF-8."),
             self.path.open(newline="", encoding="utf-8-sig") as file,
         ):
-            lines = csv.reader(file)
+            lines = csv_records(file, self.path)
             header = next(lines, [])
             missing = [name for name, _ in self.columns if name not in header]
             if missing:

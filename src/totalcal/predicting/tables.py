@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice, repeat, tee
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
 from totalcal.predicting.inputs import Chunk, FileState, file_state, row_names
-from totalcal.reading import unreadable
+from totalcal.reading import csv_records, unreadable
 
 if TYPE_CHECKING:
     from totalcal.predicting.inputs import RowFormat
@@ -97,19 +97,8 @@ class TableFile:
         return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
 
     def _records(self, file: BinaryIO) -> Iterator[list[str]]:
-        """What the csv module finds from here on; a quote that is never closed is an error, not a row."""
         encoding = "utf-8" if file.tell() else "utf-8-sig"
-        lines, last = tee(io.TextIOWrapper(file, encoding, newline=""))
-        reader = csv.reader(lines)
-        before = 0
-        for fields in reader:
-            record = list(islice(last, reader.line_num - before))
-            before = reader.line_num
-            yield fields
-        if before and _is_open(record):
-            raise UnreadableFileError(
-                f"{self.path} has a quote that is never closed, near {record[0].strip()[:40]!r}."
-            )
+        return csv_records(io.TextIOWrapper(file, encoding, newline=""), self.path)
 
 
 class ColumnFile:
@@ -247,19 +236,6 @@ def _plain_header(file: BinaryIO) -> list[str] | None:
         return next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except csv.Error:
         return None
-
-
-def _is_open(record: list[str]) -> bool:
-    """Whether the lines of a record end within quotes.
-
-    >>> _is_open(['1,"2', '3']), _is_open(['1,"2"'])
-    (True, False)
-    """
-    try:
-        list(csv.reader(record, strict=True))
-    except csv.Error as error:
-        return "end of data" in str(error)
-    return False
 
 
 def _block_sizes(size: int, skip: int) -> Iterator[int]:
