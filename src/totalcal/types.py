@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from totalcal.errors import DomainError, InputError
 from totalcal.functional import dirichlet
-from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose
+from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose, sum_over_classes
 from totalcal.functional.gaussian import at_least_single
 
 __all__ = [
@@ -96,7 +96,7 @@ class PointMass:
     def mean(self) -> Tensor:
         logits = self.logits.double()  # by hand: over few classes `softmax` takes twice as long
         unscaled = (logits - logits.amax(-1, keepdim=True)).exp()
-        return unscaled / unscaled.sum(-1, keepdim=True)
+        return unscaled / sum_over_classes(unscaled, keepdim=True)
 
     @property
     def log_mean(self) -> Tensor:
@@ -146,7 +146,7 @@ class Dirichlet:
 
     @property
     def concentration(self) -> Tensor:
-        return self.log_concentration.double().exp().sum(-1)
+        return sum_over_classes(self.log_concentration.double().exp())
 
     def expected_nll(self, labels: Tensor) -> Tensor:
         return dirichlet.expected_nll(self.log_concentration, labels)

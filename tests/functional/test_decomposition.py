@@ -10,7 +10,13 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from totalcal.functional.decomposition import categorical_entropy, decompose, log_joint, variance_over_draws
+from totalcal.functional.decomposition import (
+    categorical_entropy,
+    decompose,
+    log_joint,
+    sum_over_classes,
+    variance_over_draws,
+)
 
 
 @settings(deadline=None, max_examples=30)
@@ -94,3 +100,10 @@ def test_the_mean_over_draws_stands_outside_of_the_product() -> None:
 
 def test_a_long_product_does_not_underflow() -> None:
     assert torch.isfinite(log_joint(torch.full((3, 10_000), -5.0)))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 4, 10])
+def test_few_classes_add_up_to_the_bit_as_many_do(classes):
+    values = torch.rand(3, 5, classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(sum_over_classes(values), values.sum(-1))
+    assert torch.equal(sum_over_classes(values, keepdim=True), values.sum(-1, keepdim=True))

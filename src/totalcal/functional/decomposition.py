@@ -21,7 +21,7 @@ class Decomposition(NamedTuple):
 
     def summed(self) -> "Decomposition":
         """One number per input: each term summed over the classes."""
-        return Decomposition(*(term.sum(-1) for term in self))
+        return Decomposition(*map(sum_over_classes, self))
 
 
 def decompose(
@@ -92,7 +92,21 @@ def categorical_entropy(probabilities: Tensor) -> Tensor:
     tensor(0., dtype=torch.float64)
     """
     summands: Tensor = torch.special.entr(probabilities.double())
-    return summands.sum(-1)
+    return sum_over_classes(summands)
+
+
+def sum_over_classes(values: Tensor, keepdim: bool = False) -> Tensor:
+    """Σ over the last axis. Two or three classes are added one by one: `sum` takes ten times as long.
+
+    >>> sum_over_classes(torch.tensor([[1.0, 2.0, 4.0]]))
+    tensor([7.])
+    """
+    if not 2 <= values.shape[-1] <= 3:
+        return values.sum(-1, keepdim=keepdim)
+    first, *others = values.split(1, -1) if keepdim else values.unbind(-1)
+    for each in others:
+        first = first + each
+    return first
 
 
 def log_joint(log_likelihoods: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from totalcal.functional.decomposition import sum_over_classes
+
 LOG_CONCENTRATION_LIMIT = 15.0
 
 
@@ -26,13 +28,13 @@ def mean(log_alpha: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000]], dtype=torch.float64)
     """
     alpha = log_alpha.double().exp()  # not a softmax: over few classes it takes thrice as long
-    return alpha / alpha.sum(-1, keepdim=True)
+    return alpha / sum_over_classes(alpha, keepdim=True)
 
 
 def variance(log_alpha: Tensor) -> Tensor:
     """Var[π] = m (1 − m) / (α₀ + 1), with m the mean."""
     alpha = log_alpha.double().exp()
-    total = alpha.sum(-1, keepdim=True)
+    total = sum_over_classes(alpha, keepdim=True)
     centre = alpha / total
     return centre * (1 - centre) / (total + 1)
 
@@ -64,7 +66,7 @@ def expected_nll(log_alpha: Tensor, labels: Tensor) -> Tensor:
     tensor([1.0000], dtype=torch.float64)
     """
     alpha = log_alpha.double().exp()
-    return alpha.sum(-1).digamma() - _at(labels, alpha).digamma()
+    return sum_over_classes(alpha).digamma() - _at(labels, alpha).digamma()
 
 
 def expected_squared_error(log_alpha: Tensor, labels: Tensor) -> Tensor:
@@ -97,8 +99,8 @@ def free_energy(log_alpha: Tensor, log_beta: Tensor, labels: Tensor) -> tuple[Te
 def expected_entropy(log_alpha: Tensor) -> Tensor:
     """E[H(y | π)] = ψ(α₀ + 1) − Σ m ψ(α + 1): the entropy that remains when π is known."""
     alpha = log_alpha.double().exp()
-    total = alpha.sum(-1, keepdim=True)
-    inner = (alpha / total * (alpha + 1).digamma()).sum(-1)
+    total = sum_over_classes(alpha, keepdim=True)
+    inner = sum_over_classes(alpha / total * (alpha + 1).digamma())
     return (total.squeeze(-1) + 1).digamma() - inner
 
 
