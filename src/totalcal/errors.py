@@ -26,11 +26,11 @@ class ContextError(InputError):
 
 
 class DomainError(InputError):
-    """How familiar an input is was asked of a predictor without a domain memory."""
+    """A predictor without a domain memory was asked how familiar an input is."""
 
 
 class UnknownNameError(TotalcalError, KeyError):
-    """A name stands in no registry; the message suggests the nearest one."""
+    """A name is in no registry; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -62,7 +62,7 @@ class DataError(TotalcalError):
 
 
 class UnreadableFileError(DataError, InputError):
-    """A file is not there, is damaged, is of another kind, or asks for more than is allowed."""
+    """A file is absent, is damaged, is of another kind, or asks for more than is allowed."""
 
 
 class IntegrityError(DataError):
@@ -70,11 +70,11 @@ class IntegrityError(DataError):
 
 
 class SourceError(DataError):
-    """A data set could not be had from a source, or from any."""
+    """A data set could not be fetched from a source, or from any of them."""
 
 
 class GateError(InputError):
-    """The held-out data cannot carry the promise that a gate was asked for."""
+    """The held-out data cannot support the promise that a gate was asked for."""
 
 
 class ModelFileError(TotalcalError):
@@ -86,7 +86,7 @@ class DivergenceError(TotalcalError, ArithmeticError):
 
 
 class CheckpointError(TotalcalError):
-    """A checkpoint cannot be taken up: of a newer format, of another run, or not there."""
+    """A run cannot resume from a checkpoint: it is of a newer format, of another run, or absent."""
 
 
 class DamagedCheckpointError(CheckpointError):

@@ -120,7 +120,7 @@ class Preprocessing:
         return cls(values.shape[1:], torch.from_numpy(values.mean(axis=0)), torch.from_numpy(scale), names)
 
     def __call__(self, rows: npt.ArrayLike, dtype: "torch.dtype | None" = None) -> "Tensor":
-        """The rows as a model takes them, in float32 if not told; the arithmetic is in float64."""
+        """The rows as a model takes them, in float32 unless given; the arithmetic is in float64."""
         import torch
 
         values = torch.from_numpy(np.asarray(rows, dtype=np.float64).copy())  # the rows may be read-only

@@ -302,7 +302,7 @@ class TuringProcess(nn.Module):
         context: Context | None = None,
         generator: torch.Generator | None = None,
     ) -> Predictive:
-        """The predictive distribution, with so many draws of θ = (w, Z); 0 takes mean weights and mean cells.
+        """The predictive distribution, with so many draws of θ = (w, Z); 0 uses mean weights and mean cells.
 
         What is deterministic runs once, however many draws there are. From three draws on they come in pairs
         of opposite noise. "moments" draws nothing (`predict_moments`); where a layer has no rule for it, a

@@ -21,8 +21,8 @@ INSTEAD = {
     r"\bout[- _]of[- _]domain\b|\bin-domain\b": "out-of-distribution, in-distribution",
     r"\brivals?\b": "baseline",
     r"\blaws?\b(?! of total variance)": "distribution",
-    r"\b(one|a line|a number|seconds|columns?|rows?|vector|file|formula|idea) an? "
-    r"(input|row|class|epoch|file|function|pair|head|model|type|seed|run|request)\b": "per",
+    r"\b(one|one draw|a line|a number|seconds|columns?|rows?|vector|file|formula|idea) an? "
+    r"(input|row|class|epoch|file|function|pair|head|model|type|seed|run|request|pass)\b": "per",
     r"\bpredict_alike\b": "predict_shared",
     r"\bunless told\b": "unless given",
 }

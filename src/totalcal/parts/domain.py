@@ -95,7 +95,7 @@ class NoDomain(Domain):
 
 
 def row_keys(inputs: Inputs, seed: int = _SEED) -> Tensor:
-    """A number in [0, 2⁶³) for each row, a hash of its content: what chooses rows by it minds no order.
+    """A number in [0, 2⁶³) for each row, a hash of its content: rows chosen by it do not depend on order.
 
     >>> rows = torch.randn(4, 3)
     >>> torch.equal(row_keys(rows)[2:], row_keys(rows[2:]))
@@ -332,7 +332,7 @@ class DomainMemory(Domain):
             raise InputError(f"fade must be 0 (off) or more, but is {fade}.")
         self.taps, self.num_classes = tuple(taps), num_classes
         self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
-        # The only layer is measured as it is: relative to all rows, a shift that no class minds is lost.
+        # The only layer is measured as it is: relative to all rows, a shift that all classes share is lost.
         is_last = [0 < index == len(taps) - 1 for index in range(len(taps))]
         self.layers = nn.ModuleList(
             LayerMemory(tap.width, last, widest) for tap, last in zip(taps, is_last, strict=True)

@@ -1,4 +1,4 @@
-"""One pass in the place of draws: moments go through a net, and a few fixed points stand for what they say.
+"""One pass instead of draws: moments go through a net, and a few fixed points stand for what they say.
 
     embedding = embedding_points(backbone, inputs)  # v_s, points × rows × classes
     readout = readout_points(latent, embedding, context)  # a_s

@@ -200,7 +200,7 @@ def _is_known(module: nn.Module) -> bool:
 
 
 def _goes_row_by_row(link: nn.Module) -> bool:
-    """Whether no row of a matrix minds the others: batch statistics would mix draws."""
+    """Whether rows of a matrix are independent of each other: batch statistics would mix draws."""
     if isinstance(link, _BATCH_NORMS):
         return link.running_mean is not None and not link.training
     return isinstance(link, MeanFieldLinear) or type(link) in _ROW_BY_ROW

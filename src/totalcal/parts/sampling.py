@@ -188,7 +188,7 @@ class Pass:
         self._outputs: dict[StochasticLayer, Tensor] = {}
 
     def of_weights(self, layer: StochasticLayer, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """The noise of a layer's weights: one draw a pass."""
+        """The noise of a layer's weights: one draw per pass."""
         if layer in self._outputs and not self.is_repeat:
             self._start_again_with(layer)
         if layer not in self._weights:

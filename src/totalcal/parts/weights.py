@@ -84,7 +84,7 @@ class MeanFieldLayer(StochasticLayer):
         return self.prior.kl(self.weight_mean, self.log_variance)
 
     def drawn_weight(self) -> Tensor:
-        """w = μ + σ ε: one draw a pass, shared by all rows and positions; μ where means are asked for."""
+        """w = μ + σ ε: one draw per pass, shared by all rows and positions; μ where means are asked for."""
         if self.noise.sharing is Sharing.MEAN:
             return self.weight_mean
         running = running_pass()

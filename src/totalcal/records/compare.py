@@ -84,7 +84,7 @@ def _labelled_by_column(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def show(key: str, summary: Summary, digits: int | None = None) -> str:
-    """A summary as people print it: percent with one digit, or two digits, if not told otherwise.
+    """A summary as people print it: percent with one digit, or two digits, unless given.
 
     >>> show("error", Summary(0.0792, 0.0011, 10)), show("nll", Summary(0.2901, 0.0034, 10))
     ('7.9 ± 0.1', '0.29 ± 0.00')

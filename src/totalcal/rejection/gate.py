@@ -157,7 +157,7 @@ class Gate:
             bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
                 first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
-            draws: Draws of weights and memory per prediction, the same for all rows; 0 takes means. 10 if not
+            draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means. 10 if not
                 given; an estimator has its own.
             seed: What these draws are a function of.
             batch_size: Rows at a time.
@@ -202,7 +202,7 @@ class Gate:
         bars: str | Mapping[str, str] = "entropy",
         classes: Sequence[Any] | None = None,
     ) -> Self:
-        """A gate from predictions of held-out rows that are there already, and their labels.
+        """A gate from predictions of held-out rows, made before, and their labels.
 
         Args:
             prediction: Of `predict_shared`, an estimator's `predict_distribution` or an external predictor.

@@ -146,7 +146,7 @@ def evaluate_outputs(
 
 
 def check_predictor(predictor: object) -> None:
-    """A predictor is known by its `predict`; scikit-learn's and a bare net's are others."""
+    """A predictor is known by its `predict`; those of scikit-learn and of bare nets are different."""
     if not isinstance(predictor, Predictor):
         raise InputError(f"a {type(predictor).__name__} has no `predict`. {_WRAP}")
     try:

@@ -95,7 +95,7 @@ def mixed(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator
 
 
 class Targets:
-    """The loss of a batch in the place of its head's own.
+    """The loss of a batch instead of its head's own.
 
     Args:
         mixture: Labels of rows that were mixed in: the loss is mixed in the same shares.

@@ -91,7 +91,7 @@ class ExternalMemory(Latent, FullPrecision):
         return self.cells + math.sqrt(self.cell_variance) * epsilon
 
     def attention_weights(self, embedding: Tensor, cells: Tensor) -> Tensor:
-        """φ: how much each row minds each cell, batch × cells, for every draw of the cells."""
+        """φ: how much each row attends to each cell, batch × cells, for every draw of the cells."""
         return multi_head_weights(embedding, self.key_map(cells))
 
     @torch.no_grad()
