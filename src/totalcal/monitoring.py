@@ -226,7 +226,7 @@ class Status:
         return not self.alarms
 
     def __str__(self) -> str:
-        said = [f"{self.rows} rows"]
+        said = [f"{self.rows} {'row' if self.rows == 1 else 'rows'}"]
         if self.accepted is not None:
             said.append(f"{self.accepted:.1%} accepted")
         if self.in_order:

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from totalcal.errors import ModelFileError
+from totalcal.predicting.exported import open_exported
+
 PROGRAM = """
 import sys
 
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "torch":
-            raise ImportError("torch is not to be imported")
+            raise ModuleNotFoundError("torch is not to be imported", name=name)
 
 sys.meta_path.insert(0, NoTorch())
 from totalcal.cli import main
@@ -45,6 +48,19 @@ def test_an_onnx_predicts_where_there_is_no_torch(exported_mlp, rows_of, tmp_pat
     assert [line["decision"] for line in lines] == saved.gate(prediction).verdicts
     assert [line["reason"] for line in lines] == saved.gate(prediction).reasons
     assert_allclose([float(line["unfamiliarity"]) for line in lines], prediction.unfamiliarity, rtol=1e-3)
+
+
+def test_a_program_that_is_not_there_is_refused_in_one_line(tmp_path):
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        open_exported(tmp_path / "model.onnx")
+
+
+def test_what_needs_torch_says_so_and_what_does_not(tmp_path):
+    (tmp_path / "model.totalcal").write_bytes(b"a model")
+    done = predict(tmp_path / "model.totalcal", tmp_path / "rows.npz", "-o", tmp_path / "out.csv")
+    assert done.returncode == 2
+    assert "torch is not installed" in done.stderr
+    assert "totalcal predict model.onnx" in done.stderr
 
 
 def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path):

@@ -490,14 +490,14 @@ def body(kind: str) -> Callable[[Path], Any]:
         import torch
 
         from totalcal.preprocessing import Preprocessing
-        from totalcal.serving.bodies import rows_for_people, rows_of_tensor
+        from totalcal.serving.bodies import inference, rows_for_people
         from totalcal.serving.guard import RefusalError
 
         shape = (3, 12, 16) if kind.startswith("image") else (4,)
         steps = Preprocessing(shape, torch.zeros(shape), torch.ones(shape), None)
         try:
             if kind == "tensor":
-                return rows_of_tensor(path.read_bytes(), steps, 100)
+                return inference(path.read_bytes(), steps, 100)
             return rows_for_people(path.read_bytes(), kind, steps, 100)
         except RefusalError as error:  # which the service answers with
             raise InputError(error.reason) from error

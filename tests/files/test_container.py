@@ -156,6 +156,13 @@ def test_nonsense_in_any_place_is_refused_or_harmless(path, place, nonsense):
         load(other)
 
 
+@pytest.mark.parametrize("name", ["model.onnx", "model.pt2"])
+def test_an_exported_program_is_not_taken_for_a_damaged_model_file(tmp_path, name):
+    (tmp_path / name).write_bytes(b"a program")
+    with pytest.raises(ModelFileError, match="is an exported program, which totalcal predict runs"):
+        read_container(tmp_path / name)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ModelFileError, match="there is no model file"):
         load(tmp_path / "none.totalcal")

@@ -228,6 +228,17 @@ def test_other_kinds_hold_the_numbers_of_the_csv_in_full(tmp_path):
     assert written == lines[1:]
 
 
+def test_numbers_have_no_dictionary_in_parquet(tmp_path):
+    write(tmp_path / "out.parquet")
+    group = pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0)
+    with_dictionary = [
+        group.column(place).path_in_schema
+        for place in range(group.num_columns)
+        if group.column(place).has_dictionary_page
+    ]
+    assert with_dictionary == ["class", "decision", "reason"]
+
+
 def test_chunks_become_row_groups_of_some_size(tmp_path, monkeypatch):
     monkeypatch.setattr(outputs, "_ROW_GROUP", 9)
     write(tmp_path / "out.parquet")

@@ -62,6 +62,18 @@ def test_an_id_comes_back(client, digits):
     assert "id" not in infer(client, digits[0][:1]).json()
 
 
+def test_a_client_gets_the_outputs_that_it_asks_for(client, digits):
+    data = digits[0][0].ravel().tolist()
+    tensor = {"name": "inputs", "datatype": "FP64", "shape": [1, 1, 8, 8], "data": data}
+    wanted = [{"name": "decision"}, {"name": "probabilities"}]
+    said = client.post("/v2/models/digits/infer", json={"inputs": [tensor], "outputs": wanted}).json()
+    assert [output["name"] for output in said["outputs"]] == ["decision", "probabilities"]
+    for wrong in ([{"name": "logits"}], [{}], ["decision"], "decision"):
+        refused = client.post("/v2/models/digits/infer", json={"inputs": [tensor], "outputs": wrong})
+        assert refused.status_code == 422
+        assert "output" in refused.json()["error"]
+
+
 def test_people_get_class_terms_familiarity_decision_and_why(client, saved, digits):
     image = digits[0][3]
     [said] = client.post("/predict", json={"row": image.tolist()}).json()["predictions"]
@@ -115,9 +127,9 @@ def test_the_nearest_training_pictures_are_of_its_own_class(client, digits, pict
     assert client.post("/nearest", json={"rows": digits[0][:17].tolist()}).status_code == 413
 
 
-def test_64_at_once_get_their_own_answers(running, saved, digits):
+def test_64_at_once_get_their_own_answers(serve, saved, digits):
     """In a batch the last digits of float32 depend on the rows beside a row; never the answer."""
-    images = digits[0]
+    images, running = digits[0], serve()
 
     def ask(number):
         with running.client() as client:
@@ -201,6 +213,11 @@ def test_only_this_machine_may_ask_without_a_token(saved):
         check_binding("0.0.0.0", "short")
     check_binding("0.0.0.0", "a" * 32)
     check_binding("127.0.0.1", None)
+
+
+def test_a_port_that_is_taken_is_refused_in_words_before_anything_is_loaded(running):
+    with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1:{running.port} .*--port"):
+        check_binding("127.0.0.1", None, running.port)
 
 
 def test_draws_that_the_gate_was_not_fitted_with_are_refused_at_the_start(saved):

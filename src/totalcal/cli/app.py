@@ -70,8 +70,19 @@ def run(app: Callable[..., Any], arguments: list[str]) -> int:
     except Exception as error:
         if len(words) < len(arguments):
             raise
-        _say(_in_one_line(error))
-        return _code(error)
+        known = _without_torch(error) or error
+        _say(_in_one_line(known))
+        return _code(known)
+
+
+def _without_torch(error: Exception) -> TotalcalError | None:
+    """An exported model needs no torch, so that commands may be called where there is none."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+        return TotalcalError(
+            "torch is not installed, and this needs it: pip install torch. Without it, an exported model can "
+            "be used: totalcal predict model.onnx INPUTS -o OUTPUT."
+        )
+    return None
 
 
 def _in_one_line(error: Exception) -> str:

@@ -180,7 +180,7 @@ def serve(
     from totalcal.serving.service import Service
 
     token = token_file.read_text().strip() if token_file else os.environ.get("TOTALCAL_TOKEN") or None
-    check_binding(host, token)
+    check_binding(host, token, port)
     limits = Limits(most_bytes, most_rows, seconds)
     saved = load_named(file, backbone)
     service = Service(saved, name or file.stem, draws, limits, token, exact, gather_ms / 1000, state)

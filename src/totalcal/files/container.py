@@ -20,6 +20,7 @@ _WITHOUT_STEPS = 2  # 1 had no settings beside the recipe, and gates that do not
 LARGEST = 4 * 2**30
 _LARGEST_DESCRIPTION = 4 * 2**20
 _DESCRIPTION, _TENSORS, _STEPS = "description.json", "tensors.safetensors", "steps.skops"
+_PROGRAMS = (".onnx", ".pt2")
 _EARLIEST_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 
 
@@ -49,6 +50,11 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
     """Read a file of at most `largest` bytes, or say what is wrong with it."""
     if not path.is_file():
         raise ModelFileError(f"there is no model file {path}.")
+    if path.suffix in _PROGRAMS:
+        raise ModelFileError(
+            f"{path} is an exported program, which totalcal predict runs. All else takes the file of "
+            "totalcal.save that it was made from."
+        )
     if path.stat().st_size > largest:
         raise ModelFileError(
             f"{path} has {path.stat().st_size} bytes, more than the {largest} that are read. "
@@ -119,6 +125,9 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("domain", _domain(description.get("domain"))),
             ("context", f"{shapes['context/labels'][0]} rows" if "context/labels" in shapes else "none"),
             *_gate(description["gate"]),
+            ("sets", _sets(description.get("sets"))),
+            ("monitor", _monitor(description.get("monitor"))),
+            ("thumbnails", f"{shapes.get('thumbnails/labels', [0])[0]} training pictures"),
             ("scores", _scores(description["scores"])),
             ("written by", _listed(description["versions"])),
         ]
@@ -205,6 +214,18 @@ def _sampling(sampling: dict[str, Any] | None) -> str:
     if sampling["draws"] == 0:
         return "predictions without draws"
     return f"predictions with {sampling['draws']} draws of seed {sampling['seed']}"
+
+
+def _sets(sets: dict[str, Any] | None) -> str:
+    if sets is None:
+        return "none: prediction.set() needs PredictionSets"
+    return f"{sets['method']}, coverage {sets['coverage']:g}, from {len(sets['scores'])} held-out rows"
+
+
+def _monitor(monitor: dict[str, Any] | None) -> str:
+    if monitor is None:
+        return "none: totalcal watch needs a Monitor"
+    return f"of {', '.join(monitor['detectors'])}; {monitor['rows']} rows of a stream so far"
 
 
 def _scores(scores: dict[str, float] | None) -> str:

@@ -170,9 +170,12 @@ def open_exported(path: Path) -> ExportedModel:
     """The model of an .onnx or a .pt2.
 
     Raises:
+        ModelFileError: If there is no such file.
         UnreadableFileError: If the file is damaged, or `totalcal export` did not write it.
         MissingExtraError: If what runs it is not installed.
     """
+    if not path.is_file():
+        raise ModelFileError(f"there is no model file {path}.")
     return (_open_onnx if path.suffix == ".onnx" else _open_pt2)(path)
 
 

@@ -127,9 +127,9 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
     """Rows that the model has no finite answer to, by halves."""
     try:
         answer(values)
-    except InputError as error:
+    except InputError:
         if len(values) == 1:
-            return {start: f"has no answer: {error}"}
+            return {start: "has no answer: its numbers are too large for this model"}
         half = len(values) // 2
         first = _unanswerable(answer, values[:half], start)
         return first | _unanswerable(answer, values[half:], start + half)

@@ -15,7 +15,7 @@ from totalcal.predicting.answers import Answers, class_names, score_names
 from totalcal.rejection.predictions import PredictionSets
 from totalcal.serving import schema
 from totalcal.serving.batching import BusyError, ClosedError
-from totalcal.serving.bodies import rows_for_people, rows_of_tensor
+from totalcal.serving.bodies import inference, rows_for_people
 from totalcal.serving.guard import Guard, RefusalError, Scope
 from totalcal.serving.service import Service
 
@@ -117,6 +117,7 @@ def _add_protocol(app: Any, service: Service) -> None:
 
     given = service.saved.preprocessing
     shape, most = None if given is None else given.shape, service.limits.rows
+    outputs = [output["name"] for output in _metadata(service)["outputs"]]
 
     @_get(app, "/v2/health/live", schema.LIVE)
     async def live() -> Response:
@@ -140,13 +141,17 @@ def _add_protocol(app: Any, service: Service) -> None:
         _check_name(service, name)
         return JSONResponse({"name": name, "ready": True})
 
-    @_post(app, f"{_PROTOCOL}/infer", schema.infer_body(shape, most), schema.tensors())
+    @_post(app, f"{_PROTOCOL}/infer", schema.infer_body(shape, most, outputs), schema.tensors())
     async def infer(name: str, request: Request) -> Response:
         _check_name(service, name)
-        rows, identity = rows_of_tensor(await request.body(), given, most)
-        outputs = _tensors(await _answered(service, rows))
-        said = {"model_name": service.name, "model_version": __version__, "outputs": outputs}
-        return JSONResponse(said if identity is None else {"id": identity, **said})
+        asked = inference(await request.body(), given, most)
+        _check_outputs(asked.outputs, outputs)
+        found = _tensors(await _answered(service, asked.rows))
+        if asked.outputs:
+            by_name = {tensor["name"]: tensor for tensor in found}
+            found = [by_name[each] for each in asked.outputs if each in by_name]
+        said = {"model_name": service.name, "model_version": __version__, "outputs": found}
+        return JSONResponse(said if asked.identity is None else {"id": asked.identity, **said})
 
 
 def _add_predictions(app: Any, service: Service) -> None:
@@ -210,7 +215,7 @@ async def _answered(service: Service, rows: Sequence[npt.NDArray[Any]]) -> Answe
         raise RefusalError(503, str(error), **{"Retry-After": "1"}) from error
     except TimeoutError as error:
         raise RefusalError(
-            503, f"no answer within {service.limits.seconds:g} seconds: send fewer rows."
+            503, f"no answer within {service.limits.seconds:g} seconds: ask again later, or with fewer rows."
         ) from error
     except (TotalcalError, RuntimeError, ValueError) as error:  # a net says in its own words what it cannot
         raise RefusalError(422, f"the model cannot take these rows: {str(error)[:300]}") from error
@@ -282,6 +287,12 @@ def _metadata(service: Service) -> dict[str, Any]:
             *({"name": name, "datatype": "BYTES", "shape": [-1]} for name in ("class", "decision", "reason")),
         ],
     }
+
+
+def _check_outputs(asked: Sequence[str] | None, known: Sequence[str]) -> None:
+    unknown = [name for name in asked or () if name not in known]
+    if unknown:
+        raise RefusalError(422, f"there is no output {unknown[0][:40]!r}: there are {', '.join(known)}.")
 
 
 def _check_name(service: Service, name: str) -> None:

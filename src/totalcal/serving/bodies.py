@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,20 @@ def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | No
     raise RefusalError(415, f"Content-Type is one of {', '.join(_KINDS)}, not {kind[:80]!r}.")
 
 
-def rows_of_tensor(content: bytes, preprocessing: Preprocessing | None, most: int) -> tuple[list[Row], Any]:
-    """The rows of a request of the Open Inference Protocol, and its id."""
+class Inference(NamedTuple):
+    """A request of the Open Inference Protocol: its rows, its id, and the outputs that it asks for."""
+
+    rows: list[Row]
+    identity: str | None
+    outputs: list[str] | None
+
+
+def inference(content: bytes, preprocessing: Preprocessing | None, most: int) -> Inference:
+    """A request of the Open Inference Protocol, as it came.
+
+    Raises:
+        RefusalError: If there are too many rows (413), or the request is not one of the protocol (422).
+    """
     request = _parsed(content)
     if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
         raise RefusalError(422, "a request is an object with a list `inputs`, which has one tensor.")
@@ -46,7 +58,21 @@ def rows_of_tensor(content: bytes, preprocessing: Preprocessing | None, most: in
     name = request.get("id")
     if name is not None and not isinstance(name, str):
         raise RefusalError(422, "`id` is a string, if it is given.")
-    return _from_tensor(request["inputs"][0], preprocessing, most), name
+    rows = _from_tensor(request["inputs"][0], preprocessing, most)
+    return Inference(rows, name, _asked_for(request.get("outputs")))
+
+
+def _asked_for(outputs: Any) -> list[str] | None:
+    if outputs is None:
+        return None
+    names = [each.get("name") for each in outputs if isinstance(each, dict)] if _is_list(outputs) else []
+    if not _is_list(outputs) or len(names) < len(outputs) or not all(isinstance(name, str) for name in names):
+        raise RefusalError(422, '`outputs` is a list of objects with a name, such as {"name": "class"}.')
+    return names
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> list[Row]:
@@ -112,6 +138,7 @@ def _from_file(content: bytes, name: str, preprocessing: Preprocessing | None, m
     _check_count(chunk.rows, most)
     if chunk.complaints:
         row, reason = chunk.complaints[0]
+        row = row if path.suffix == ".csv" else "the body"
         raise RefusalError(422, f"{row} {reason.replace(str(path), 'the body')}.")
     return list(chunk.values)
 

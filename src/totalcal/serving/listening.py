@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 from totalcal.errors import InputError, MissingExtraError
@@ -37,8 +38,8 @@ def server(service: Service, host: str = "127.0.0.1", port: int = 8000) -> Any:
     return uvicorn.Server(configuration)
 
 
-def check_binding(host: str, token: str | None) -> None:
-    """Other machines may ask only with a token."""
+def check_binding(host: str, token: str | None, port: int = 0) -> None:
+    """Other machines may ask only with a token; and a port that is given has to be free."""
     if token is None and host not in LOOPBACK:
         raise InputError(
             f"bound to {host}, other machines can reach the service, and there is no token. "
@@ -46,6 +47,13 @@ def check_binding(host: str, token: str | None) -> None:
         )
     if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
         raise InputError("a token has 16 or more plain characters: make one with `openssl rand -hex 32`.")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}:{port} ({error.strerror or error}): choose another --port or --host."
+        ) from error
 
 
 def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:

@@ -110,7 +110,7 @@ def _nested(shape: Sequence[int]) -> Schema:
     return schema
 
 
-def infer_body(shape: Sequence[int] | None, most: int) -> dict[str, Schema]:
+def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -> dict[str, Schema]:
     """The tensor of a request of the Open Inference Protocol; `data` has as many numbers as `shape` says."""
     rows: Schema = {"type": "integer", "minimum": 1, "maximum": most}
     lengths = listed(_COUNT, minItems=1)
@@ -128,8 +128,9 @@ def infer_body(shape: Sequence[int] | None, most: int) -> dict[str, Schema]:
         },
     }
     inputs = listed(tensor, minItems=1, maxItems=1)
-    request = {"type": "object", "required": ["inputs"], "properties": {"id": _TEXT, "inputs": inputs}}
-    return {"application/json": request}
+    wanted = listed({"type": "object", "required": ["name"], "properties": {"name": {"enum": list(outputs)}}})
+    properties = {"id": _TEXT, "inputs": inputs, "outputs": wanted}
+    return {"application/json": {"type": "object", "required": ["inputs"], "properties": properties}}
 
 
 def predictions(classes: Sequence[str]) -> Schema:
