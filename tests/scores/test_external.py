@@ -15,7 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from totalcal import ETPClassifier
+from totalcal import ETPClassifier, Pipeline
+from totalcal.baselines import temperature_scaled
 from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError
 from totalcal.scores import ExternalPredictor, as_predictive, evaluate, from_arrays, from_module, from_sklearn
 from totalcal.scores.external import eval_mode
@@ -95,6 +96,25 @@ def test_a_classifier_is_judged_by_its_own_labels_whatever_they_are_called():
     assert evaluate(from_sklearn(forest), batches).error == expected.error
     with pytest.raises(LabelError, match="the label 'rose' is not one of the model's 3 classes"):
         evaluate(from_sklearn(forest.fit(features, words)), (torch.tensor(features), ["rose"] * 150))
+
+
+def test_the_temperature_of_a_classifier_is_fitted_on_its_own_labels():
+    features, labels = load_iris(return_X_y=True)
+    words = np.array(["setosa", "versicolor", "virginica"])[labels]
+    forest = RandomForestClassifier(n_estimators=5, max_depth=2, random_state=0)
+    rows = torch.tensor(features)
+    expected = temperature_scaled(from_sklearn(forest.fit(features, labels)), (rows, labels))
+    found = temperature_scaled(from_sklearn(forest.fit(features, words)), (rows, words))
+    assert found.temperature == expected.temperature
+    assert evaluate(found, (rows, words)).nll == evaluate(expected, (rows, labels)).nll
+
+
+@pytest.mark.parametrize("hold", [lambda it: it, make_pipeline, lambda it: Pipeline([("it", it)])])
+def test_an_estimator_as_it_is_is_told_to_be_wrapped(hold):
+    features, labels = load_iris(return_X_y=True)
+    model = hold(ETPClassifier(max_epochs=1, random_state=0)).fit(features, labels)
+    with pytest.raises(InputError, match=r"from_sklearn\(classifier\)"):
+        evaluate(model, (torch.tensor(features), labels))
 
 
 def test_a_data_frame_reaches_a_classifier_as_it_is():

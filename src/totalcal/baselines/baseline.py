@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from threading import Lock
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.inputs import Inputs, call, device
 from totalcal.rejection import predict_like
-from totalcal.scores.arrays import check_labels
+from totalcal.scores.arrays import check_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import OutputKind, as_predictive, eval_mode, from_module, received_by
-from totalcal.scores.streaming import Rows, blocks
+from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
 
 MEMBERS = 5
@@ -85,6 +85,11 @@ class TemperatureScaled:
         """Whether no temperature lowers the held-out NLL, so that T stays 1."""
         return self.temperature == 1
 
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The names that the predictor within has for its classes."""
+        return _names_of(self.predictor)
+
     def predict(
         self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
     ) -> Predictive:
@@ -147,6 +152,11 @@ def temperature_scaled(
     return TemperatureScaled(predictor, 1.0, before, before)
 
 
+def _names_of(predictor: Predictor) -> tuple[Any, ...] | None:
+    names = class_names(predictor)
+    return None if names is None else tuple(names)
+
+
 def _scaled(log_means: Tensor, temperature: float) -> Predictive:
     return Predictive(PointMass(log_means / temperature))
 
@@ -158,7 +168,7 @@ def _held_out(
     generator = torch.Generator().manual_seed(seed)
     log_means, labels = [], []
     with eval_mode(predictor):
-        for inputs, truth in blocks(held_out, size):
+        for inputs, truth in blocks(numbered(held_out, class_names(predictor)), size):
             if truth is None:
                 raise InputError(
                     "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
@@ -243,6 +253,11 @@ class Ensemble:
         if not members:
             raise InputError("an ensemble needs at least one member.")
         self.members = tuple(members)
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The names that its members have for their classes."""
+        return _names_of(self.members[0])
 
     def predict(
         self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None

@@ -149,13 +149,22 @@ def check_predictor(predictor: object) -> None:
     """A predictor is known by its `predict`; those of scikit-learn and of bare nets are different."""
     if not isinstance(predictor, Predictor):
         raise InputError(f"a {type(predictor).__name__} has no `predict`. {_WRAP}")
-    try:
-        inspect.signature(predictor.predict).bind(None, draws=1, generator=None)
-    except TypeError:
+    if not _takes_draws(predictor):
         raise InputError(
             f"`predict` of a {type(predictor).__name__} must be predict(inputs, draws=…, generator=…). "
             + _WRAP
-        ) from None
+        )
+
+
+def _takes_draws(predictor: Predictor) -> bool:
+    """Whether `predict` is that of the protocol; a pipeline's takes any argument, and then fails."""
+    if hasattr(predictor, "predict_proba"):
+        return False
+    try:
+        inspect.signature(predictor.predict).bind(None, draws=1, generator=None)
+    except TypeError:
+        return False
+    return True
 
 
 def log_likelihoods(predictive: Predictive, labels: Tensor) -> Floats:
