@@ -9,11 +9,14 @@ import zipfile
 import zlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.lib.format import write_array_header_1_0
+from pyarrow import feather
 
 from totalcal.errors import DataError, InputError, UnreadableFileError
 from totalcal.reading import (
+    check_arrow,
     map_npy,
     parse_json,
     read_bytes,
@@ -22,6 +25,7 @@ from totalcal.reading import (
     read_npz,
     read_picture,
     read_text,
+    unreadable,
 )
 
 
@@ -141,6 +145,28 @@ def test_arrays_come_back_as_numpy_reads_them(tmp_path, save):
         np.save(tmp_path / "a.npy", array)
         np.testing.assert_array_equal(read_npy(tmp_path / "a.npy"), array)
         np.testing.assert_array_equal(map_npy(tmp_path / "a.npy"), array)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_batch_of_arrow_that_promises_terabytes_is_refused_before_it_is_made(tmp_path, compression):
+    words = pa.array(["x", "y"] * 500).dictionary_encode()
+    path, table = tmp_path / "a.arrow", pa.table({"a": np.arange(1000) / 3, "words": words})
+    feather.write_feather(table, path, compression=compression)
+    check_arrow(path)
+    data, size = path.read_bytes(), (8000).to_bytes(8, "little")  # of the column, before it was compressed
+    assert data.count(size) == 1
+    path.write_bytes(data.replace(size, (1 << 50).to_bytes(8, "little")))
+    with pytest.raises(UnreadableFileError, match=r"a\.arrow has a batch of 11258999"):
+        check_arrow(path)
+    feather.write_feather(table, path, compression="uncompressed")
+    check_arrow(path)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
+def test_too_little_memory_is_not_blamed_on_the_file(error):
+    message = r"a\.npy needs more memory than there is"
+    with pytest.raises(UnreadableFileError, match=message), unreadable("a.npy", "numbers"):
+        raise error
 
 
 def test_only_the_arrays_asked_for_are_read(tmp_path):

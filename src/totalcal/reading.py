@@ -4,6 +4,7 @@
 |---|---|
 | text | `read_text` |
 | CSV | `csv_records` |
+| Arrow | `check_arrow`, before pyarrow |
 | JSON | `read_json`, `parse_json` |
 | `.npz`, `.npy` | `read_npz`, `npz_names`, `read_npy`, `map_npy` |
 | pictures | `read_picture` |
@@ -15,10 +16,12 @@ ever run.
 """
 
 import csv
+import errno
 import gzip
 import io
 import json
 import re
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, tee
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
     StrPath = str | os.PathLike[str]
 
+ARROW_MAGIC: Final = b"ARROW1"
+MOST_BATCH: Final = 1 << 30
 MOST_BYTES: Final = 1 << 32
 MOST_TEXT: Final = 1 << 28
 MOST_DEPTH: Final = 64  # of lists in lists
@@ -46,6 +51,7 @@ MOST_PIXELS: Final = 50_000_000
 PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _CHUNK: Final = 1 << 20
+_TOO_LARGE: Final = "{} needs more memory than there is. Free some, or split the file if it is sound."
 _DEFLATE: Final = 1032  # no deflated byte becomes more than that
 _NUMBERS: Final = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"}
 
@@ -78,8 +84,12 @@ def unreadable(path: "StrPath", what: str, remedy: str = "Make or fetch it again
     except FileNotFoundError as error:
         raise UnreadableFileError(f"there is no file {path}.") from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise UnreadableFileError(_TOO_LARGE.format(path)) from error
         reason = error.strerror or _ADDRESS.sub("", str(error)) or type(error).__name__
         raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
+    except MemoryError as error:
+        raise UnreadableFileError(_TOO_LARGE.format(path)) from error
     except Exception as error:
         reason = " ".join(_ADDRESS.sub("", str(error)).split())[:200] or type(error).__name__
         raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
@@ -200,6 +210,61 @@ def _is_open(record: list[str]) -> bool:
     except csv.Error as error:
         return "end of data" in str(error)
     return False
+
+
+def check_arrow(path: "StrPath", most: int = MOST_BATCH) -> None:
+    """Refuse an Arrow or Feather file with a batch that says it is larger than `most` when uncompressed.
+
+    pyarrow allocates what the first eight bytes of a compressed buffer say before it looks at the rest.
+    """
+    import pyarrow as pa
+
+    with unreadable(path, "a table in Arrow"), pa.memory_map(str(path)) as source:
+        if source.read_at(len(ARROW_MAGIC), 0) == ARROW_MAGIC:
+            source.seek(8)  # behind it a file is a stream
+        for message in pa.ipc.MessageReader.open_stream(source):
+            if message.type in ("record batch", "dictionary"):
+                promised = _uncompressed(bytes(message.metadata), memoryview(message.body))
+                if promised > most:
+                    raise UnreadableFileError(
+                        f"{path} has a batch of {promised} bytes, where at most {most} are expected. "
+                        "Write it again in smaller batches."
+                    )
+
+
+def _uncompressed(metadata: bytes, body: memoryview) -> int:
+    """What the buffers of a message become, as they say themselves; 0 if they are not compressed.
+
+    The metadata are a flatbuffer: a table begins with the distance to the list of its fields' places.
+    """
+
+    def number(form: str, place: int) -> int:
+        return int(struct.unpack_from(form, metadata, place)[0])
+
+    def field(table: int, slot: int) -> int | None:
+        places = table - number("<i", table)
+        there = 4 + 2 * slot < number("<H", places)
+        return table + distance if there and (distance := number("<H", places + 4 + 2 * slot)) else None
+
+    def target(table: int, slot: int) -> int:
+        place = field(table, slot)
+        if place is None:
+            raise ValueError("a message without its content")
+        return place + number("<I", place)
+
+    message = number("<I", 0)
+    kind = field(message, 1)
+    batch = target(message, 2)
+    if kind is not None and number("<B", kind) == 2:  # a dictionary holds a batch
+        batch = target(batch, 1)
+    if field(batch, 3) is None:
+        return 0
+    buffers, total = target(batch, 2), 0
+    for place in range(buffers + 4, buffers + 4 + 16 * number("<I", buffers), 16):
+        start, length = struct.unpack_from("<qq", metadata, place)
+        if length >= 8:
+            total += max(0, struct.unpack_from("<q", body, start)[0])
+    return total
 
 
 def read_npz(

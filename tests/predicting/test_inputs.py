@@ -126,6 +126,13 @@ def test_what_is_no_manifest_is_refused(tmp_path, content, message):
         rows_of(tmp_path / "list.csv", RESIZED, manifests=True)
 
 
+def test_a_listed_name_that_no_file_can_have_is_a_bad_row(folder):
+    (folder / "list.csv").write_text("path\ncat/\0.jpg\ncat/grey.jpg\n")
+    (chunk,) = rows_of(folder / "list.csv", RESIZED, manifests=True).chunks(5)
+    assert chunk.names == ["cat/grey.jpg"]
+    assert [name for name, _ in chunk.complaints] == ["cat/\0.jpg"]
+
+
 def test_changes_of_a_listed_picture_are_noticed(folder):
     (folder / "list.csv").write_text("path\ncat/grey.jpg\n")
     before = rows_of(folder / "list.csv", RESIZED, manifests=True).state()

@@ -17,7 +17,7 @@ from totalcal.data.batches import ArrayData, Scaling
 from totalcal.data.cache import statistics
 from totalcal.errors import DataError, InputError, LabelError, MissingExtraError, ShapeError
 from totalcal.preprocessing import PictureSteps, Preprocessing, is_hidden, pictures_below
-from totalcal.reading import npz_names, read_npz, unreadable
+from totalcal.reading import check_arrow, npz_names, read_npz, unreadable
 from totalcal.types import Batch
 
 if TYPE_CHECKING:
@@ -249,6 +249,8 @@ def _table_of(path: Path) -> "pd.DataFrame":
         raise MissingExtraError("pandas", "tables", "reading tables") from error
     read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}.get(path.suffix.lower(), pd.read_csv)
     with unreadable(path, "a table"):
+        if read is pd.read_feather:
+            check_arrow(path)
         return read(path)
 
 

@@ -283,7 +283,7 @@ def file_state(path: Path, name: str) -> FileState:
     """Name, size and time of a file; one that is not there has none."""
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # the latter where a name holds what no name can
         return name, -1, -1
     return name, found.st_size, found.st_mtime_ns
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
 from totalcal.predicting.inputs import Chunk, FileState, file_state, row_names
-from totalcal.reading import csv_records, unreadable
+from totalcal.reading import ARROW_MAGIC, check_arrow, csv_records, unreadable
 
 if TYPE_CHECKING:
     from totalcal.predicting.inputs import RowFormat
@@ -147,8 +147,9 @@ class ColumnFile:
                 with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
                     yield file
                 return
+            check_arrow(self.path)
             with pa.memory_map(str(self.path)) as source:
-                is_stream = source.read_at(len(_ARROW_MAGIC), 0) != _ARROW_MAGIC
+                is_stream = source.read_at(len(ARROW_MAGIC), 0) != ARROW_MAGIC
                 with pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source) as file:
                     yield file
 
@@ -168,9 +169,6 @@ class ColumnFile:
             column = batch.column(name).cast("float64", safe=False)
             values[:, place] = column.to_numpy(zero_copy_only=False)
         return values
-
-
-_ARROW_MAGIC = b"ARROW1"
 
 
 def _of_arrow(file: Any, skip: int) -> Iterator[Any]:
