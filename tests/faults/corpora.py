@@ -428,6 +428,116 @@ def beside_a_model(name: str, data: bytes | str) -> Callable[[Path], Path]:
     return make
 
 
+def columns_of_rows(kind: str) -> Callable[[Path], Path]:
+    """The same numbers in columns."""
+
+    def make(folder: Path) -> Path:
+        import pyarrow as pa
+        import pyarrow.feather
+        import pyarrow.parquet
+
+        table = pa.table({name: np.arange(8) / (place + 1) for place, name in enumerate("abcd")})
+        write = pa.parquet.write_table if kind == "parquet" else pa.feather.write_feather
+        stream = io.BytesIO()
+        write(table, stream)
+        return beside_a_model(f"rows.{kind}", stream.getvalue())(folder)
+
+    return make
+
+
+@cache
+def picture_model_bytes() -> bytes:
+    import tempfile
+
+    import torch
+
+    import totalcal
+    from totalcal.backbones import mlp
+    from totalcal.preprocessing import PictureSteps, Preprocessing
+
+    torch.manual_seed(0)
+    model = totalcal.softmax(mlp(64, 3, hidden=(4,)), num_classes=3)
+    steps = Preprocessing((1, 8, 8), torch.zeros(1), torch.ones(1), pictures=PictureSteps((8, 8), False))
+    with tempfile.TemporaryDirectory() as folder:
+        totalcal.save(model, Path(folder) / "model.totalcal", preprocessing=steps)
+        return (Path(folder) / "model.totalcal").read_bytes()
+
+
+def manifest(folder: Path) -> Path:
+    written("model.totalcal", picture_model_bytes())(folder)
+    for name in ("one", "two"):
+        picture("PNG")(folder / name)
+    return written("rows.csv", "path,more\none/a.png,1\ntwo/a.png,2\n")(folder)
+
+
+def listed_picture(folder: Path) -> Path:
+    manifest(folder)
+    return folder / "two" / "a.png"
+
+
+def predicted_pictures(path: Path) -> Any:
+    home = next(parent for parent in path.parents if (parent / "model.totalcal").exists())
+    predicted(home / "rows.csv")
+
+
+RAW = "size,colour\n" + "".join(f"{n / 7:.2f},{('red', 'blue', '')[n % 3]}\n" for n in range(8))
+
+
+@cache
+def pipeline_bytes() -> bytes:
+    """A model behind steps of scikit-learn."""
+    import tempfile
+
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    import totalcal
+
+    table = pd.DataFrame({"size": RNG.normal(size=40), "colour": ["red", "blue"] * 20})
+    steps = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["colour"]), (SimpleImputer(), ["size"]), sparse_threshold=0
+    )
+    classifier = totalcal.ETPClassifier(max_epochs=1, hidden=(4,), draws=2, remember=False, random_state=0)
+    model = totalcal.Pipeline([("columns", steps), ("etp", classifier)]).fit(table, np.arange(40) % 2)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.totalcal")
+        return (Path(folder) / "model.totalcal").read_bytes()
+
+
+def raw_rows(folder: Path) -> Path:
+    written("model.totalcal", pipeline_bytes())(folder)
+    return written("rows.csv", RAW)(folder)
+
+
+def behind_steps(folder: Path) -> Path:
+    raw_rows(folder)
+    return folder / "model.totalcal"
+
+
+def predicted_raw(path: Path) -> Any:
+    predicted(path.with_name("rows.csv"))
+
+
+def own_table(kind: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        import pandas as pd
+
+        table = pd.DataFrame({"a": RNG.normal(size=6), "b": range(6), "kind": list("xyzxyz")})
+        path = folder / f"own.{kind}"
+        {"csv": table.to_csv, "parquet": table.to_parquet, "feather": table.to_feather}[kind](path)
+        return path
+
+    return make
+
+
+def read_own_table(path: Path) -> Any:
+    from totalcal.data import from_table
+
+    return from_table(path, "kind")
+
+
 def predicted(path: Path) -> Any:
     from totalcal.predicting.stream import predict_file
 
@@ -564,6 +674,32 @@ def run_folder(part: str) -> Callable[[Path], Path]:
     return make
 
 
+def drawn(folder: Path) -> Path:
+    """A run of version 0.1, whose marker has no digests: nobody vouches for what is drawn."""
+    path = run_folder("artefacts.npz")(folder)
+    (path.parent / "done").write_text("")
+    spread = np.linspace(0, 1, 4)
+    np.savez(
+        path,
+        **{
+            "class_names": np.array(["a", "b"]),
+            "reliability/edges": np.linspace(0, 1, 5),
+            "reliability/confidence": spread,
+            "reliability/accuracy": spread,
+            "reliability/counts": np.arange(4),
+            "memory/cells": RNG.uniform(-1, 1, (3, 2)),
+            "memory/attention": RNG.dirichlet(np.ones(3), 2),
+        },
+    )
+    return path
+
+
+def reported(path: Path) -> Any:
+    from totalcal.report import write_report
+
+    write_report(path.parents[1], path.parents[2] / "report.html")
+
+
 def looked_at(path: Path) -> Any:
     """What status, table and a new plan make of a folder of runs."""
     from totalcal.records.folders import RunFolder, damage_in_words, finished_runs, run_folders
@@ -614,6 +750,9 @@ SUBJECTS: dict[str, Subject] = {
     "cache, arrays": Subject(decoded("inputs.npy"), read_decoded_set, sealed=True),
     "cache, about": Subject(decoded("about.json"), read_decoded_set, sealed=True),
     "own npz": Subject(own_npz, read_own_npz, npz_inner, npz_wrap),
+    "own table, csv": Subject(own_table("csv"), read_own_table),
+    "own table, parquet": Subject(own_table("parquet"), read_own_table),
+    "own table, feather": Subject(own_table("feather"), read_own_table),
     "own pictures": Subject(own_folder, read_own_folder),
     "corrupt, npz": Subject(written("a.npz", bytes_of(np.savez, images=IMAGES)), corruptible),
     "corrupt, npy": Subject(written("a.npy", bytes_of(np.save, IMAGES)), corruptible),
@@ -627,6 +766,14 @@ SUBJECTS: dict[str, Subject] = {
     "exported, onnx": Subject(onnx_file, opened_onnx),
     "rows, csv": Subject(beside_a_model("rows.csv", ROWS), predicted),
     "rows, npz": Subject(beside_a_model("rows.npz", ROWS_NPZ), predicted, npz_inner, npz_wrap),
+    "rows, parquet": Subject(columns_of_rows("parquet"), predicted),
+    "rows, arrow": Subject(columns_of_rows("arrow"), predicted),
+    "rows, manifest": Subject(manifest, predicted_pictures),
+    "rows, listed picture": Subject(listed_picture, predicted_pictures),
+    "rows, raw columns": Subject(raw_rows, predicted_raw),
+    "model file, steps": Subject(
+        behind_steps, predicted_raw, member("steps.skops"), with_member("steps.skops")
+    ),
     "rows, stopped table": Subject(stopped_prediction("part"), resumed, sealed=True),
     "rows, progress": Subject(stopped_prediction("progress"), resumed, sealed=True),
     "watched table": Subject(watched_table, watched),
@@ -640,5 +787,6 @@ SUBJECTS: dict[str, Subject] = {
     "run, records": Subject(run_folder("records.jsonl"), looked_at, sealed=True),
     "run, config": Subject(run_folder("config.json"), looked_at, sealed=True),
     "run, timing": Subject(run_folder("timing.jsonl"), looked_at, sealed=True),
+    "run, artefacts": Subject(drawn, reported, npz_inner, npz_wrap),
     "run, done": Subject(run_folder("done"), looked_at, sealed=True),
 }
