@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy import stats
 from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
@@ -115,7 +116,7 @@ def test_distances_are_those_of_brute_force() -> None:
     memory = written([(rows, labels)], most_prototypes=12)
     new, _ = rows_of(7, 20, shift=1.0)
     found = memory.distances(observed(new, torch.zeros(20, dtype=torch.int64)).observation)
-    assert found.shape == (20, 1, 5)
+    assert found.shape == (20, 1, 6)
     for layer, (seen, asked) in enumerate([(rows, new), (rows.square(), new.square())]):
         seen_, asked_ = seen.numpy(), asked.numpy()
         means = np.stack([seen_[labels == c].mean(0) for c in range(CLASSES)])
@@ -132,6 +133,7 @@ def test_distances_are_those_of_brute_force() -> None:
         )
         np.testing.assert_allclose(found[:, 0, 2 * layer + 1], nearest, rtol=1e-6)
     torch.testing.assert_close(found[:, 0, 4], new[:, 0].abs())
+    np.testing.assert_allclose(found[:, 0, 5], -logsumexp(new[:, :CLASSES].numpy(), axis=1))
 
 
 def test_tokens_are_measured_one_by_one_and_averaged() -> None:
@@ -153,20 +155,49 @@ def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     torch.testing.assert_close(found[:, 0, 1], alone[1].reshape(100, 3).mean(1))
 
 
-def test_familiarity_is_the_rank_of_fisher_s_statistic_among_rows_that_made_no_tail() -> None:
+def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_made_no_tail() -> None:
     memory = written([rows_of(0, 300)])
     held_out = observed(*rows_of(1, 101))
     distances = memory.distances(held_out.observation)[:, -1]
     memory.calibrate(distances, held_out.keys)
     order = held_out.keys.argsort()
-    tails, rest = Tails.fitted(distances[order[::2]]), distances[order[1::2]]
-    statistic = -tails.log_p(rest).sum(1)
+    seen, rest = distances[order[::2]], distances[order[1::2]]
+    each = Tails.fitted(seen)
+
+    def by_group(scores: Tensor) -> Tensor:
+        p = each.log_p(scores)
+        return torch.stack([-p[:, :4].sum(1), -p[:, 4:].sum(1)], 1)  # of two layers; of the prediction
+
+    groups = Tails.fitted(by_group(seen))
+    statistic = -groups.log_p(by_group(rest)).sum(1)
     assert memory.tail_rows == [51]
     assert len(memory.calibration) == 50
     new, labels = rows_of(2, 9, shift=0.7)
     asked = memory.distances(observed(new, labels).observation)[:, 0]
-    expected = [(1 + int((statistic >= t).sum())) / 51 for t in -tails.log_p(asked).sum(1)]
+    expected = [(1 + int((statistic >= t).sum())) / 51 for t in -groups.log_p(by_group(asked)).sum(1)]
     assert familiarity(memory, new).tolist() == pytest.approx(expected)
+
+
+def test_many_layers_that_see_nothing_do_not_outvote_the_prediction() -> None:
+    """An input between two classes, say: every layer finds it usual, and the prediction is unsure."""
+    taps = [Tap(f"layer{index}", "vector", WIDTH) for index in range(12)]
+    generator = torch.Generator().manual_seed(0)
+
+    def pass_of(count: int, shift: float = 0.0) -> Observed:
+        features = {tap.name: Features(torch.randn(count, WIDTH, generator=generator)) for tap in taps}
+        unsure = torch.randn(count, generator=generator) + shift
+        logits = torch.zeros(count, CLASSES) - unsure[:, None]
+        return Observed(Observation(features, unsure, logits), torch.arange(count) % CLASSES, row_keys(logits))
+
+    memory = DomainMemory(taps, CLASSES)
+    statistics = memory.statistics()
+    memory.add(statistics, pass_of(500))
+    memory.write(statistics)
+    held_out = pass_of(2000)
+    memory.calibrate(memory.distances(held_out.observation)[:, -1], held_out.keys)
+    asked = [memory.read(pass_of(2000, shift).observation).statistic for shift in (0.0, 2.0)]
+    auroc = roc_auc_score(np.repeat([0, 1], 2000), torch.cat(asked))
+    assert auroc > 0.85  # the prediction alone has 0.92; in one stage, by its entropy, it would be 0.67
 
 
 def test_the_promise_holds_over_many_memories_and_is_not_given_away() -> None:

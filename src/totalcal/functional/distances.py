@@ -4,6 +4,7 @@ All of them grow as an input becomes less familiar. Rows are [n, d]; precisions 
 Tail probabilities say how many held-out rows are as far away, and what that promises.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -231,3 +232,12 @@ def fisher(log_p_values: Tensor) -> Tensor:
     tensor([0.])
     """
     return -log_p_values.sum(-1) + 0.0  # not −0
+
+
+def grouped_fisher(log_p_values: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Fisher's statistic of each group of columns, [n, groups]; the groups stand side by side.
+
+    >>> grouped_fisher(torch.tensor([[-1.0, -2.0, -4.0]]), [2, 1])
+    tensor([[3., 4.]])
+    """
+    return torch.stack([fisher(group) for group in log_p_values.split(list(sizes), -1)], -1)

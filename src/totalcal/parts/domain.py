@@ -16,6 +16,7 @@ from totalcal.functional.distances import (
     Tails,
     conformal_p_value,
     fisher,
+    grouped_fisher,
     mahalanobis,
     mean_by_row,
     mean_variance,
@@ -47,6 +48,11 @@ class Observation(NamedTuple):
     features: Mapping[str, Features]
     entropy: Tensor
     logits: Tensor
+
+    @property
+    def energy(self) -> Tensor:
+        """−log Σ exp l (Liu et al. 2020); of a Dirichlet −log α₀, how little evidence there is."""
+        return -self.logits.logsumexp(-1)
 
 
 class Observed(NamedTuple):
@@ -303,13 +309,15 @@ class LayerMemory(nn.Module):
 class DomainMemory(Domain):
     """Statistics of a net's own features, written by sums, read as a conformal p-value.
 
-    For each tapped layer: the distance to the nearest prototype and to the nearest class mean; and the
-    entropy of the prediction at means. Each becomes a tail probability among held-out rows, and T = −Σ log
-    p_j. With several domains a row belongs to the one it fits best: T is the least of theirs.
+    For each tapped layer: the distance to the nearest prototype and to the nearest class mean; of the
+    prediction at means: its entropy and its energy. Each becomes a tail probability among held-out rows.
+    Fisher's statistic joins those of the features, and those of the prediction; both become tail
+    probabilities again, and T = −log p_features − log p_prediction. In one stage, the many layers that see
+    nothing unusual in an input near the domain would outvote the prediction, which does. With several domains
+    a row belongs to the one it fits best: T is the least of theirs.
 
     **The promise.** `familiarity` is the conformal p-value of T among calibration rows that nothing else was
-    made
-    from: for a row exchangeable with them P(familiarity ≤ a) ≤ a, for every a and any number n of them;
+    made from: for a row exchangeable with them P(familiarity ≤ a) ≤ a, for every a and any number n of them;
     nothing is promised below 1/(n + 1). After `absorb` the calibration rows are those of all domains
     together, and the promise is for rows drawn like that union; to have more domains to fit can only raise a
     row's familiarity, so it stays a promise, if a milder one.
@@ -344,6 +352,11 @@ class DomainMemory(Domain):
     def num_domains(self) -> int:
         return len(self.tail_rows)
 
+    @property
+    def group_sizes(self) -> tuple[int, int]:
+        """How many statistics are of the features, and how many of the prediction."""
+        return 2 * len(self.taps), 2
+
     def statistics(self) -> list[Statistics]:
         """Empty sums for rows of one domain, one per layer."""
         largest = SAMPLE * self.most_prototypes
@@ -376,31 +389,31 @@ class DomainMemory(Domain):
 
         `distances` are those to the newest domain, rows × statistics.
         """
-        order = keys.argsort(stable=True)
-        tails = Tails.fitted(distances[order[::2]])
-        index = self.num_domains - 1
-        self.tail_rows[index] = tails.reference.shape[1]
-        for name, value in tails._asdict().items():
-            self.register_buffer(f"{name}_{index}", value.to(self.calibration.device))
-        statistic = fisher(tails.log_p(distances[order[1::2]])).to(self.calibration)
-        self.calibration = torch.cat([self.calibration, statistic]).sort().values
+        order, index = keys.argsort(stable=True), self.num_domains - 1
+        seen = distances[order[::2]].to(self.calibration.device)
+        self.tail_rows[index] = len(seen)
+        self._keep_tails("each", index, seen)
+        self._keep_tails("group", index, self._by_group(index, seen))
+        statistic = self._statistic(index, distances[order[1::2]].to(seen))
+        self.calibration = torch.cat([self.calibration, statistic.to(self.calibration)]).sort().values
 
     def distances(self, observation: Observation) -> Tensor:
-        """Rows × domains × statistics: two per layer in the order of the taps, then the entropy.
+        """Rows × domains × statistics: two per layer in the order of the taps, then entropy and energy.
 
         One too large for its precision is the largest number there: such a row is as unfamiliar as can be.
         """
         columns: list[Tensor] = []
         for tap, layer in zip(self.taps, self._layers(), strict=True):
             columns += layer.distances(observation.features[tap.name], observation.entropy.shape[0])
-        entropy = observation.entropy[:, None, None].expand(-1, self.num_domains, -1)
-        distances = torch.cat([torch.stack(columns, -1).double(), entropy.double()], -1)
+        predicted = torch.stack([observation.entropy.double(), observation.energy.double()], -1)
+        everywhere = predicted[:, None].expand(-1, self.num_domains, -1)
+        distances = torch.cat([torch.stack(columns, -1).double(), everywhere], -1)
         return distances.nan_to_num(nan=_FARTHEST, posinf=_FARTHEST).clamp_max(_FARTHEST)
 
     def read(self, observation: Observation | None) -> Familiarity:
         assert observation is not None
         distances = self.distances(observation)
-        by_domain = [fisher(self._tails(k).log_p(distances[:, k])) for k in range(self.num_domains)]
+        by_domain = [self._statistic(k, distances[:, k]) for k in range(self.num_domains)]
         statistic = torch.stack(by_domain).amin(0)
         return Familiarity(conformal_p_value(statistic, self.calibration), statistic)
 
@@ -464,18 +477,28 @@ class DomainMemory(Domain):
         for layer, centres, prototypes in shapes:
             layer.shape_as(centres, prototypes)
         memory.tail_rows = list(settings["tail_rows"])
-        statistics = 2 * len(memory.taps) + 1
         for index, rows in enumerate(memory.tail_rows):
-            for name, value in Tails.fitted(torch.zeros(rows, statistics))._asdict().items():
-                memory.register_buffer(f"{name}_{index}", value)
+            memory._keep_tails("each", index, torch.zeros(rows, sum(memory.group_sizes)))
+            memory._keep_tails("group", index, torch.zeros(rows, len(memory.group_sizes)))
         memory.calibration = memory.calibration.new_zeros(settings["calibration_rows"])
         return memory
 
     def extra_repr(self) -> str:
         return f"{', '.join(map(str, self.taps))}; domains={self.num_domains}, fade={self.fade}"
 
-    def _tails(self, domain: int) -> Tails:
-        return Tails(*(self.get_buffer(f"{name}_{domain}") for name in Tails._fields))
+    def _statistic(self, domain: int, distances: Tensor) -> Tensor:
+        """T of rows by their distances to one domain, rows × statistics."""
+        return fisher(self._tails("group", domain).log_p(self._by_group(domain, distances)))
+
+    def _by_group(self, domain: int, distances: Tensor) -> Tensor:
+        return grouped_fisher(self._tails("each", domain).log_p(distances), self.group_sizes)
+
+    def _keep_tails(self, stage: str, domain: int, scores: Tensor) -> None:
+        for name, value in Tails.fitted(scores)._asdict().items():
+            self.register_buffer(f"{stage}_{name}_{domain}", value)
+
+    def _tails(self, stage: str, domain: int) -> Tails:
+        return Tails(*(self.get_buffer(f"{stage}_{name}_{domain}") for name in Tails._fields))
 
     def _layers(self) -> list[LayerMemory]:
         return list(self.layers)  # type: ignore[arg-type]
