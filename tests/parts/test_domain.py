@@ -136,6 +136,23 @@ def test_distances_are_those_of_brute_force() -> None:
     np.testing.assert_allclose(found[:, 0, 5], -logsumexp(new[:, :CLASSES].numpy(), axis=1))
 
 
+def test_a_domain_far_from_the_first_is_measured_as_exactly() -> None:
+    """In float32: seen from the first domain, distances of about 6 would be differences of millions."""
+    (rows, labels), (far, far_labels) = rows_of(0, 300), rows_of(6, 300, shift=1000.0)
+    memory = written([(rows, labels)]).float()
+    statistics = memory.statistics()
+    memory.add(statistics, observed(far, far_labels))
+    memory.write(statistics)
+    found = memory.layers[0].distances(Features(far.float()), 300)[1][:, 1]
+    within = np.cov(
+        np.concatenate([rows[labels == c] - rows[labels == c].mean(0) for c in range(3)]).T, bias=True
+    )
+    inverse = np.linalg.inv(within + 1e-3 * np.trace(within) / WIDTH * np.eye(WIDTH))
+    means = np.stack([far[far_labels == c].mean(0) for c in range(CLASSES)])
+    exact = cdist(far, means, "mahalanobis", VI=inverse).min(1) ** 2
+    np.testing.assert_allclose(found, exact, rtol=2e-3, atol=2e-3)
+
+
 def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     tap = [Tap("steps", "tokens", WIDTH)]
     memory, (tokens, labels) = DomainMemory(tap, CLASSES).double(), rows_of(0, 300)
@@ -187,7 +204,9 @@ def test_many_layers_that_see_nothing_do_not_outvote_the_prediction() -> None:
         features = {tap.name: Features(torch.randn(count, WIDTH, generator=generator)) for tap in taps}
         unsure = torch.randn(count, generator=generator) + shift
         logits = torch.zeros(count, CLASSES) - unsure[:, None]
-        return Observed(Observation(features, unsure, logits), torch.arange(count) % CLASSES, row_keys(logits))
+        return Observed(
+            Observation(features, unsure, logits), torch.arange(count) % CLASSES, row_keys(logits)
+        )
 
     memory = DomainMemory(taps, CLASSES)
     statistics = memory.statistics()

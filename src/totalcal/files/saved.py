@@ -349,7 +349,7 @@ def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainM
             f"its domain memory asks for {max(map(sum, rows))} rows, which it does not hold."
         )
     memory = DomainMemory.from_settings(settings)
-    memory.to(dtype=own["layers.0.origin"].dtype)
+    memory.to(dtype=own["layers.0.within"].dtype)
     memory.load_state_dict(own, assign=True)
     return memory
 

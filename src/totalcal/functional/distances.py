@@ -81,6 +81,20 @@ class Distances(NamedTuple):
         shared = (centred @ self.factor.T).square().sum(-1, keepdim=True)
         return torch.addmm(self.offsets, centred, self.slopes.T, alpha=-2) + shared
 
+    def seen_from(self, origin: Tensor) -> "Distances":
+        """The same distances, with another origin: the nearer to the rows, the less is lost by rounding.
+
+        With d the way to it, b_c becomes b_c − FᵀF d and k_c becomes k_c − 2 b_cᵀ d + ‖F d‖².
+
+        >>> distance = mahalanobis(torch.tensor([[1.0, 0.0]]), torch.zeros(2), torch.eye(2))
+        >>> distance.seen_from(torch.tensor([9.0, 9.0]))(torch.tensor([[0.0, 2.0]]))
+        tensor([[5.]])
+        """
+        moved = origin - self.origin
+        image = self.factor @ moved
+        offsets = self.offsets - 2 * self.slopes @ moved + image.square().sum()
+        return Distances(origin, self.factor, self.slopes - image @ self.factor, offsets)
+
 
 def mahalanobis(means: Tensor, origin: Tensor, within: Tensor) -> Distances:
     """(x − μ_c)ᵀ W⁻¹ (x − μ_c) for each mean; `within` is W⁻¹. `origin` is any point near the rows.

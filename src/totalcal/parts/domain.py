@@ -220,7 +220,7 @@ class LayerMemory(nn.Module):
     a few per cent (Johnson and Lindenstrauss 1984).
     """
 
-    origin: Tensor
+    origins: Tensor
     within: Tensor
     factor: Tensor
     slopes: Tensor
@@ -238,20 +238,19 @@ class LayerMemory(nn.Module):
         projection = torch.randn(shape, generator=generator) / self.kept**0.5
         self.register_buffer("projection", projection, persistent=False)
         self.register_buffer("within", torch.zeros(self.kept, self.kept))
-        self.register_buffer("origin", torch.zeros(self.kept))
         self.register_buffer("offsets", torch.zeros(0))
-        for name in ("factor", "slopes", "prototypes"):
+        for name in ("origins", "factor", "slopes", "prototypes"):
             self.register_buffer(name, torch.zeros(0, self.kept))
 
     def projected(self, values: Tensor) -> Tensor:
         """In the width and precision that distances are computed in."""
-        rows = values.to(self.origin.dtype)
+        rows = values.to(self.within.dtype)
         return rows @ self.projection if self.width > self.kept else rows
 
     def check(self, statistics: Statistics, tap: Tap) -> None:
         """Variances must be numbers in the precision that distances are computed in."""
         squares = statistics.scatter.diagonal() / statistics.counts.sum()
-        if not bool((squares < torch.finfo(self.origin.dtype).max).all()):
+        if not bool((squares < torch.finfo(self.within.dtype).max).all()):
             raise InputError(
                 f"the features of {tap} are too large to be remembered: their mean square is "
                 f"{float(squares.max()):.3g}. Some rows are not like the others: scale them, or drop them."
@@ -259,36 +258,47 @@ class LayerMemory(nn.Module):
 
     def settle(self, statistics: Statistics, most: int) -> None:
         """The metric, from the statistics of the first domain: W⁻¹, for the last layer less T⁻¹."""
-        found, like = statistics.moments, self.origin
+        found = statistics.moments
         means = found.class_means[statistics.counts > 0]
         within = precision(found.within)
         distances = mahalanobis(means, found.mean, within)
         if self.is_last:
             total = precision(found.total, mean_variance(found.within))
             distances = relative_mahalanobis(means, found.mean, within, total)
-        self.origin, self.within, self.factor = (
-            tensor.to(like) for tensor in (found.mean, within, distances.factor)
-        )
+        self.within, self.factor = within.to(self.within), distances.factor.to(self.factor)
         self.add_domain(statistics, most)
 
     def add_domain(self, statistics: Statistics, most: int) -> None:
-        """Class means and prototypes of one more domain, in the metric that there is."""
-        seen = statistics.counts > 0
-        means = (statistics.sums[seen] / statistics.counts[seen, None]).to(self.origin.device)
-        centred = means - self.origin.double()
-        slopes = centred @ self.within.double()
-        prototypes = statistics.prototypes(most).to(self.origin)
-        self.slopes = torch.cat([self.slopes, slopes.to(self.slopes)])
-        self.offsets = torch.cat([self.offsets, (slopes * centred).sum(-1).to(self.offsets)])
+        """Class means and prototypes of one more domain, in the metric that there is.
+
+        Its distances are measured from its own mean: seen from the mean of a domain far away, they would be
+        small differences of large numbers.
+        """
+        moments = statistics.moments
+        means = moments.class_means[statistics.counts > 0]
+        found = self._from_the_first_mean(means, moments.mean).seen_from(moments.mean)
+        self.origins = torch.cat([self.origins, found.origin[None].to(self.origins)])
+        self.slopes = torch.cat([self.slopes, found.slopes.to(self.slopes)])
+        self.offsets = torch.cat([self.offsets, found.offsets.to(self.offsets)])
+        prototypes = statistics.prototypes(most).to(self.prototypes)
         self.prototypes = torch.cat([self.prototypes, prototypes])
         self.centre_counts.append(len(means))
         self.prototype_counts.append(len(prototypes))
+
+    def _from_the_first_mean(self, means: Tensor, own_mean: Tensor) -> Distances:
+        """Distances to class means, in float64, with the mean of the first domain as origin."""
+        origin = self.origins[0].to(own_mean) if len(self.origins) else own_mean
+        factor = self.factor.to(own_mean)
+        within = self.within.to(own_mean) if self.is_last else factor.T @ factor
+        slopes = (means - origin) @ within
+        return Distances(origin, factor, slopes, (slopes * (means - origin)).sum(-1))
 
     def shape_as(self, centres: Sequence[int], prototypes: Sequence[int]) -> None:
         """Room for domains that a state dict brings."""
         self.centre_counts, self.prototype_counts = list(centres), list(prototypes)
         rank = max(centres[0] - 1, 1) if self.is_last else self.kept
         self.factor = self.factor.new_zeros(rank, self.kept)
+        self.origins = self.origins.new_zeros(len(centres), self.kept)
         self.slopes = self.slopes.new_zeros(sum(centres), self.kept)
         self.offsets = self.offsets.new_zeros(sum(centres))
         self.prototypes = self.prototypes.new_zeros(sum(prototypes), self.kept)
@@ -296,8 +306,11 @@ class LayerMemory(nn.Module):
     def distances(self, features: Features, rows: int) -> tuple[Tensor, Tensor]:
         """Rows × domains each: to the nearest prototype, and to the nearest class mean (relative if last)."""
         values = self.projected(features.values)
-        by_mean = Distances(self.origin, self.factor, self.slopes, self.offsets)(values)
-        to_means = [part.amin(-1) for part in by_mean.split(self.centre_counts, dim=-1)]
+        slopes, offsets = self.slopes.split(self.centre_counts), self.offsets.split(self.centre_counts)
+        to_means = [
+            Distances(origin, self.factor, *centres)(values).amin(-1)
+            for origin, *centres in zip(self.origins, slopes, offsets, strict=True)
+        ]
         parts = self.prototypes.split(self.prototype_counts)
         to_prototypes = [nearest_prototype(values, prototypes) for prototypes in parts]
         both = torch.stack(to_prototypes, -1), torch.stack(to_means, -1)
