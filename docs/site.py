@@ -32,7 +32,10 @@ AT_THE_ROOT = {
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fills the two parts of the navigation that follow from what there is."""
     parts: dict[str, list[Any]] = {name: pages for part in config.nav or [] for name, pages in part.items()}
-    parts["Gallery"] = ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in scripts())]
+    parts["Gallery"] = [
+        {"All examples": "gallery/index.md"},
+        *(f"gallery/{script.stem}.md" for script in scripts()),
+    ]
     parts["Reference"] += [{"Rooms": [f"reference/{room}.md" for room in rooms()]}]
     config.nav = [{name: pages} for name, pages in parts.items()]
     return config
@@ -48,6 +51,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns links that lead out of this folder into links of the site."""
     return rewritten(markdown, page.file.src_uri)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mends what Markdown cannot say about tables and code."""
+    return with_whole_words(with_group_rows(html))
 
 
 def made_pages() -> dict[str, Callable[[], str]]:
@@ -88,6 +96,31 @@ def fenced(docstring: str) -> str:
     """
     paragraph = re.compile(r"^([ ]*)>>>.*(?:\n(?!\s*$).*)*", re.MULTILINE)
     return paragraph.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", docstring)
+
+
+# --- what Markdown cannot say
+
+
+def with_group_rows(html: str) -> str:
+    """A row that only names a group of rows, in italics, goes across the whole table.
+
+    >>> with_group_rows("<tr>\\n<td><em>digits</em></td>\\n<td></td>\\n</tr>")
+    '<tr>\\n<td colspan="2"><em>digits</em></td>\\n</tr>'
+    """
+    row = re.compile(r"<tr>\s*<td>(<em>[^\n]*?</em>)</td>((?:\s*<td[^>]*></td>)+)\s*</tr>")
+    return row.sub(
+        lambda found: f'<tr>\n<td colspan="{1 + found[2].count("<td")}">{found[1]}</td>\n</tr>', html
+    )
+
+
+def with_whole_words(html: str) -> str:
+    """Short code without a space is not broken at its hyphens, nor a mean from its deviation.
+
+    >>> with_whole_words("<code>--strict</code>")
+    '<code class="whole">--strict</code>'
+    """
+    html = re.sub(r"<code>([^<>\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
+    return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(" ± ", "&nbsp;±&nbsp;"), html)
 
 
 # --- links
@@ -176,7 +209,7 @@ def gallery_index() -> str:
         lead = text.partition("\n\n")[0].replace("\n", " ")
         cards.append(
             f"## [{title}]({script.stem}.md)\n\n{lead}\n\n"
-            f"[![{title}]({script.stem}.png){{ width=420 }}]({script.stem}.md)"
+            f"[![{title}]({script.stem}.png){{ width=600 }}]({script.stem}.md)"
         )
     head = "Small programs that run as they are, in seconds, on generated data or scikit-learn's own."
     return "\n\n".join(["# Gallery", head, *cards]) + "\n"
@@ -195,13 +228,55 @@ def room_page(room: str) -> str:
     """Every module of a room, from its docstrings."""
     folder = PACKAGE if room == "core" else PACKAGE / room
     files = sorted(folder.glob("*.py") if room == "core" else folder.rglob("*.py"))
-    names = [
-        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    entries = [
+        _package(file) if file.stem == "__init__" else f"::: {_dotted(file)}"
         for file in files
         if room != "core" or file.stem not in ("__init__", "__main__")
     ]
     title = "The core" if room == "core" else f"totalcal.{room}"
-    return "\n\n".join([f"# {title}", *(f"::: {name}" for name in names)]) + "\n"
+    return "\n\n".join([f"# {title}", *entries]) + "\n"
+
+
+def _dotted(file: Path) -> str:
+    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _package(file: Path) -> str:
+    """A package: what it defines itself, then links to what it takes from its modules, documented there."""
+    own = [name for node in _parsed(file).body for name in _defined(node)]
+    entry = f"::: {_dotted(file)}\n    options:\n      members: {own}"
+    links = [f"[`{home.rpartition('.')[2]}`][{home}]" for home in _taken(file)]
+    return f"{entry}\n\nAlso here: {', '.join(links)}." if links else entry
+
+
+def _taken(file: Path) -> list[str]:
+    """Where the names are defined that a package takes from elsewhere and lists in its stub or `__all__`."""
+    stub = file.with_suffix(".pyi")
+    tree = _parsed(stub if stub.exists() else file)
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return [
+        f"{_dotted(file)}.{node.module}.{alias.name}" if node.level else f"{node.module}.{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if stub.exists() or alias.name in strings
+    ]
+
+
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The public names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        names = [node.name]
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+    else:
+        names = []
+    return [name for name in names if not name.startswith("_")]
 
 
 def api_page() -> str:
@@ -240,7 +315,7 @@ def public_names() -> dict[str, str]:
     """Each public name and where it is defined; a table of models or baselines is where the stub says."""
     import totalcal
 
-    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    tree = _parsed(PACKAGE / "__init__.pyi")
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     listed = {alias.name: f"totalcal.{node.module}.{alias.name}" for node in imports for alias in node.names}
     return {name: _home(getattr(totalcal, name), where) for name, where in listed.items()}

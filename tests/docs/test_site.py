@@ -52,6 +52,23 @@ def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
     assert [name for name, home in homes.items() if f'id="{home}"' not in html] == []
 
 
+def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> None:
+    html = (site / "404.html").read_text(encoding="utf-8")
+    link = re.compile(r'<a href="/([^"#]+)" class="md-nav__link">\s*<span class="md-ellipsis">\s*([^<]+?)\s*<')
+    entries = dict(link.findall(html))
+    assert [page for page in pages(site) if str(page.relative_to(site)) not in entries] == []
+    sections = {"Start", "Gallery", "Understand", "Use", "Reference", "Contribute"}
+    assert [page for page, title in entries.items() if title in sections] == []
+
+
+def test_what_a_package_takes_from_its_modules_is_documented_once(site: Path) -> None:
+    html = (site / "reference" / "rejection.html").read_text(encoding="utf-8")
+    headings = re.findall(r'<h\d id="([\w.]+)" class="doc doc-heading">', html)
+    assert "totalcal.rejection.gate.Gate" in headings
+    assert "totalcal.rejection.Gate" not in headings
+    assert 'href="#totalcal.rejection.gate.Gate"' in html
+
+
 def test_every_command_shows_its_help(site: Path) -> None:
     html = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     for command in ("predict", "serve", "run", "data fetch"):
