@@ -20,6 +20,7 @@ MODELS = (
 """In the order in which tables list them: the plain net, then the family as it grows."""
 
 BASELINES = ("temperature", "mc_dropout", "ensemble")
+"""What plain nets are made into, for comparison."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({"np": "neural_process"})
 """Names of before, as files, records and commands have them."""

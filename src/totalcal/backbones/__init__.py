@@ -16,5 +16,6 @@ from totalcal.backbones.nets import lenet5, lstm, mlp, resnet18, small_convnet
 BACKBONES: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
     {"lenet5": lenet5, "lstm": lstm, "mlp": mlp, "resnet18": resnet18, "small_convnet": small_convnet}
 )
+"""Every backbone by name, as run configurations and saved models name it."""
 
 __all__ = ["BACKBONES", "lenet5", "lstm", "mlp", "resnet18", "small_convnet"]

@@ -15,6 +15,7 @@ from totalcal.corruptions.kernels import Draws
 from totalcal.errors import InputError, UnknownNameError
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
+"""From the mildest to the strongest."""
 
 Parameters = tuple[float, ...]
 

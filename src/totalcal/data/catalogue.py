@@ -471,3 +471,4 @@ _SETS = (
 )  # fmt: skip
 
 CATALOGUE: Mapping[str, DataSet] = MappingProxyType({dataset.name: dataset for dataset in _SETS})
+"""Every data set that can be loaded by name."""

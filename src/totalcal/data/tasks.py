@@ -179,6 +179,7 @@ _TASKS = (
 )
 
 TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _TASKS})
+"""Every task by name: a data set to learn, and its OOD sets."""
 
 
 def task(name: str) -> Task:

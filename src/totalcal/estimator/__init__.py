@@ -36,6 +36,8 @@ def _documented(factory: Callable[..., object]) -> str:
 ESTIMATORS: Mapping[str, type[ProcessClassifier]] = MappingProxyType(
     {model: _estimator(model) for model in registry.MODELS}
 )
+"""The scikit-learn classifier of every model, by the model's name."""
+
 _NAMES = {registry.classifier_name(model): estimator for model, estimator in ESTIMATORS.items()}
 _NAMES_OF_BEFORE = {
     registry.classifier_name(old): ESTIMATORS[model] for old, model in registry.ALIASES.items()

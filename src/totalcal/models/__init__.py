@@ -10,6 +10,7 @@ from totalcal.errors import UnknownNameError
 from totalcal.process import TuringProcess
 
 Model = Callable[..., TuringProcess]
+"""A factory: a backbone and the number of classes in, a process out."""
 
 
 def _factory(name: str) -> Model:
@@ -18,6 +19,7 @@ def _factory(name: str) -> Model:
 
 
 MODELS: Mapping[str, Model] = MappingProxyType({name: _factory(name) for name in registry.MODELS})
+"""The factory of every model by name, in the order in which tables list them."""
 
 globals().update(MODELS)  # after the imports, which leave the files under these names
 

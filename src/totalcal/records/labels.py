@@ -37,12 +37,14 @@ SCORES = {
     "kl": Score("KL to the truth", lower_is_better=True, percent=False),
     "risk_correlation": Score("Rank correlation with the Bayes risk", lower_is_better=False, percent=False),
 }
+"""The scores by their keys; `auroc/mnist` in a record is the score `auroc` on the OOD set `mnist`."""
 
 ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}
 """The three aspects of total calibration, section 2, and the score that stands for each."""
 
 Column = tuple[str, str]  # task, preset
 Record = Mapping[str, Any]
+"""One run: what ran and how it scored, by the keys that docs/grid.md lists."""
 
 
 def current_name(model: str) -> str:

@@ -86,6 +86,7 @@ def _variables(function: Callable[..., Any]) -> list[Any]:
 
 
 OutputKind = Literal["logits", "probabilities", "log_concentration", "concentration"]
+"""What the numbers of somebody else's predictions are."""
 
 
 def as_predictive(outputs: Values, kind: OutputKind) -> Predictive:
