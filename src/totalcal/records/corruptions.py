@@ -170,7 +170,7 @@ def _notes(columns: Sequence[CorruptionColumn]) -> list[str]:
     return [
         "Mean ± three standard deviations over the types of corruption, each type a mean over seeds; "
         "the paper's ± does not say over what.",
-        "* or bold: within three standard deviations of the best.",
+        "Bold or *: within three standard deviations of the best.",
         *(
             f"{column.title}: {column.types} types, {column.examples} images, {seeds_in_words(column.seeds)}."
             for column in columns

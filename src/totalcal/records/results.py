@@ -27,7 +27,7 @@ TITLES = {
 }
 """The paper's four, with the ECE at our bins and at its own, and the worst set of a panel."""
 
-_NOTE = "Mean ± standard deviation over seeds; * or bold: within three standard deviations of the best."
+_NOTE = "Mean ± standard deviation over seeds; bold or *: within three standard deviations of the best."
 _OOD_NOTE = "Out-of-distribution (OOD) is the positive class; its score is the predictive entropy."
 
 
