@@ -52,6 +52,6 @@ for type, values in measured.items():
     left.plot(range(6), errors, "o-", label=type.replace("_", " "))
     right.plot(range(6), alarms, "o-")
 left.set(xlabel="severity (0 is clean)", ylabel="error rate", ylim=(0, 1))
-right.set(xlabel="severity (0 is clean)", ylabel="familiarity of 5 % or less", ylim=(0, 1.02))
+right.set(xlabel="severity (0 is clean)", ylabel="share with a familiarity of 5 % or less", ylim=(0, 1.02))
 left.legend(frameon=False)
 figure.savefig("corruption_severity.png", dpi=110)
