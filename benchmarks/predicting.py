@@ -7,10 +7,16 @@ The model alone makes its predictions of rows that are in memory, chunk by chunk
 a time` is what totalcal 0.1 did between reading and writing. All take turns in one process, and CPU time is
 counted; a ratio of throughputs is the median over the rounds.
 
-    python benchmarks/predicting.py --memory 10000000 [--kind parquet]
+    python benchmarks/predicting.py --memory 10000000 [--kind parquet|npz]
 
 The peak memory of a process that does nothing but predict so many rows of four columns, and, for comparison,
 of one that predicts a thousand.
+
+    python benchmarks/predicting.py --pictures 1000 [--rounds 3]
+
+A folder of so many JPEGs of 500 × 375 for a small convolutional net of 32 × 32, decoded in the process itself
+and by one or two workers, in turns. Seconds by the clock, and CPU seconds of all processes together, each
+divided by those without workers in the same round.
 """
 
 import argparse
@@ -20,6 +26,7 @@ import statistics
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,13 +36,14 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import torch
 from interleaved import ratio
+from PIL import Image
 
 from totalcal import etp, softmax
-from totalcal.backbones import mlp
+from totalcal.backbones import mlp, small_convnet
 from totalcal.files.saved import load, save
 from totalcal.predicting.answers import answers
 from totalcal.predicting.stream import predict_file, usual_chunk
-from totalcal.preprocessing import Preprocessing
+from totalcal.preprocessing import PictureSteps, Preprocessing
 
 COLUMNS, CLASSES = 20, 3
 PAIRS = [
@@ -91,6 +99,37 @@ def candidates(folder: Path, rows: int) -> dict[str, Callable[[], object]]:
     } | {f"{inputs} → {output}": command(inputs, output) for inputs, output in PAIRS}
 
 
+def pooled(count: int, rounds: int) -> None:
+    """A table of what workers win, printed."""
+    draw = np.random.default_rng(0)
+    tried = (0, 1, 2)
+    clock: dict[str, list[float]] = {str(workers): [] for workers in tried}
+    spent: dict[str, list[float]] = {str(workers): [] for workers in tried}
+    with tempfile.TemporaryDirectory() as name:
+        folder, model = Path(name) / "pictures", Path(name) / "it.totalcal"
+        folder.mkdir()
+        for place in range(count):
+            coarse = Image.fromarray(draw.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+            coarse.resize((500, 375), Image.Resampling.BICUBIC).save(folder / f"{place:05}.jpg", quality=90)
+        steps = PictureSteps((32, 32))
+        given = Preprocessing(steps.shape, torch.tensor(0.5), torch.tensor(0.25), pictures=steps)
+        save(softmax(small_convnet(CLASSES, steps.shape), CLASSES), model, preprocessing=given)
+        for index in range(-1, rounds):
+            for workers in tried:
+                before, started = os.times(), time.perf_counter()
+                predict_file(model, folder, Path(name) / "out.csv", workers=workers)
+                seconds, after = time.perf_counter() - started, os.times()
+                (Path(name) / "out.csv").unlink()
+                if index >= 0:  # the first round warms up
+                    clock[str(workers)].append(seconds)
+                    spent[str(workers)].append(sum(after[:4]) - sum(before[:4]))
+    print("| workers | pictures per second | clock / none | CPU / none |\n|---|---|---|---|")
+    for workers in clock:
+        rate = count / statistics.median(clock[workers])
+        figures = f"{ratio(clock, workers, '0')[0]:.2f} | {ratio(spent, workers, '0')[0]:.2f}"
+        print(f"| {workers} | {rate:.0f} | {figures} |")
+
+
 def peak_memory(rows: int, kind: str) -> tuple[float, float]:
     """GB that a process takes at most to predict so many rows, and the CPU seconds that it takes."""
     with tempfile.TemporaryDirectory() as name:
@@ -107,7 +146,8 @@ def peak_memory(rows: int, kind: str) -> tuple[float, float]:
                 "import sys; from pathlib import Path; from totalcal.predicting.stream import predict_file; "
             )
             program += "predict_file(*map(Path, sys.argv[1:]))"
-            paths = [str(folder / each) for each in ("it.totalcal", f"rows.{kind}", f"out.{kind}")]
+            output = "out.parquet" if kind == "parquet" else "out.csv"
+            paths = [str(folder / each) for each in ("it.totalcal", f"rows.{kind}", output)]
             os.execv(sys.executable, [sys.executable, "-c", program, *paths])
         _, status, used = os.wait4(child, 0)
         assert status == 0
@@ -116,6 +156,13 @@ def peak_memory(rows: int, kind: str) -> tuple[float, float]:
 
 def _write_in_blocks(path: Path, rows: int, block: int = 100_000) -> None:
     draw = np.random.default_rng(0)
+    if path.suffix == ".npz":
+        with zipfile.ZipFile(path, "w") as archive, archive.open("inputs.npy", "w", force_zip64=True) as file:
+            about = {"descr": "<f8", "fortran_order": False, "shape": (rows, 4)}
+            np.lib.format.write_array_header_1_0(file, about)
+            for start in range(0, rows, block):
+                file.write(draw.normal(size=(min(block, rows - start), 4)).tobytes())
+        return
     schema = pa.schema([(name, pa.float64()) for name in "abcd"])
     make = pq.ParquetWriter if path.suffix == ".parquet" else csv.CSVWriter
     with make(path, schema) as writer:
@@ -129,7 +176,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--memory", type=int)
-    parser.add_argument("--kind", choices=("csv", "parquet"), default="csv")
+    parser.add_argument("--pictures", type=int)
+    parser.add_argument("--kind", choices=("csv", "parquet", "npz"), default="csv")
     options = parser.parse_args()
     if options.memory:
         for rows in (1000, options.memory):
@@ -138,6 +186,9 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if options.pictures:
+        pooled(options.pictures, options.rounds)
+        return
     with tempfile.TemporaryDirectory() as folder:
         tried = candidates(Path(folder), options.rows)
         times: dict[str, list[float]] = {name: [] for name in tried}
