@@ -129,6 +129,26 @@ def test_a_quote_that_is_never_closed_swallows_no_rows_of_raw_columns(fitted, tm
         predict_file(tmp_path / "p.totalcal", tmp_path / "rows.csv", tmp_path / "out.csv")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_totalcal_predict_takes_raw_columns_in_columns(fitted, tmp_path, kind):
+    table, _ = penguins(60, seed=3)
+    fitted.save(tmp_path / "p.totalcal")
+    shuffled = table[["tagged", "colour", "size"]].astype({"colour": "category"})
+    getattr(shuffled, f"to_{kind}")(tmp_path / f"rows.{kind}")
+    output = tmp_path / "out.csv"
+    done = predict_file(tmp_path / "p.totalcal", tmp_path / f"rows.{kind}", output, draws=3, chunk_size=25)
+    assert (done.rows, done.bad_rows) == (60, 0)
+    found = pd.read_csv(output)[["p(keep)", "p(toss)"]]
+    assert_allclose(found, fitted.predict_proba(table), rtol=1e-5, atol=1e-9)
+    few, no_words = tmp_path / f"few.{kind}", tmp_path / f"no_words.{kind}"
+    getattr(table[["colour", "tagged"]], f"to_{kind}")(few)
+    with pytest.raises(InputError, match="lacks the column 'size'"):
+        predict_file(tmp_path / "p.totalcal", few, tmp_path / "few.csv")
+    getattr(table.assign(colour=1).head(2), f"to_{kind}")(no_words)
+    assert predict_file(tmp_path / "p.totalcal", no_words, tmp_path / "none.csv").bad_rows == 2
+    assert "has 1 in the column 'colour', which holds words" in (tmp_path / "none.csv.bad").read_text()
+
+
 def test_a_row_that_a_step_refuses_is_named_and_the_others_are_answered(tmp_path):
     table, labels = penguins(150)
     encoder = OneHotEncoder(sparse_output=False)  # knows no other colours

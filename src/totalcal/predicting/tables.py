@@ -112,8 +112,8 @@ class ColumnFile:
         except ImportError as error:
             raise MissingExtraError("pyarrow", "tables", f"reading {path.suffix} files") from error
         self.path, self.width = path, preprocessing.shape[0]
-        with self._opened() as file:
-            schema = file.schema_arrow if self._is_parquet else file.schema
+        with opened_columns(path) as file:
+            schema = schema_of(file)
         self._columns = [schema.names[place] for place in _places(path, schema.names, preprocessing)]
         for name in self._columns:
             kind = schema.types[schema.names.index(name)]
@@ -122,45 +122,14 @@ class ColumnFile:
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
         row = skip
-        with self._opened() as file:
-            batches = self._of_parquet(file, size, skip) if self._is_parquet else _of_arrow(file, skip)
-            for values in _regrouped(map(self._values, _sliced(batches, size)), size):
+        with opened_columns(self.path) as file:
+            batches = record_batches(file, self._columns, size, skip)
+            for values in _regrouped(map(self._values, batches), size):
                 yield Chunk.checked(row_names(row, len(values)), values, {})
                 row += len(values)
 
     def state(self) -> list[FileState]:
         return [file_state(self.path, self.path.name)]
-
-    @property
-    def _is_parquet(self) -> bool:
-        return self.path.suffix.lower() in (".parquet", ".pq")
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """A reader of pyarrow; a row group of Parquet need not fit into memory, nor a batch of Arrow."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        kind = "Parquet" if self._is_parquet else "Arrow"
-        with unreadable(self.path, f"a table in {kind}"):
-            if self._is_parquet:
-                with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
-                    yield file
-                return
-            check_arrow(self.path)
-            with pa.memory_map(str(self.path)) as source:
-                is_stream = source.read_at(len(ARROW_MAGIC), 0) != ARROW_MAGIC
-                with pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source) as file:
-                    yield file
-
-    def _of_parquet(self, file: Any, size: int, skip: int) -> Iterator[Any]:
-        """Record batches after the first rows; row groups that end before are not even read."""
-        groups = list(range(file.num_row_groups))
-        while groups and (rows := file.metadata.row_group(groups[0]).num_rows) <= skip:
-            skip -= rows
-            del groups[0]
-        batches = file.iter_batches(size, groups, self._columns, use_threads=False)
-        return _after(skip, batches)
 
     def _values(self, batch: Any) -> Floats:
         """A matrix of a batch; what is null becomes NaN."""
@@ -169,6 +138,50 @@ class ColumnFile:
             column = batch.column(name).cast("float64", safe=False)
             values[:, place] = column.to_numpy(zero_copy_only=False)
         return values
+
+
+@contextmanager
+def opened_columns(path: Path) -> Iterator[Any]:
+    """A reader of pyarrow; a row group of Parquet need not fit into memory, nor a batch of Arrow."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", f"reading {path.suffix} files") from error
+    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    with unreadable(path, f"a table in {'Parquet' if is_parquet else 'Arrow'}"):
+        if is_parquet:
+            with pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+                yield file
+            return
+        check_arrow(path)
+        with pa.memory_map(str(path)) as source:
+            is_stream = source.read_at(len(ARROW_MAGIC), 0) != ARROW_MAGIC
+            with pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source) as file:
+                yield file
+
+
+def schema_of(file: Any) -> Any:
+    return file.schema_arrow if _is_parquet(file) else file.schema
+
+
+def record_batches(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
+    """What an open file has after its first rows, in record batches of at most so many."""
+    is_parquet = _is_parquet(file)
+    return _sliced(_of_parquet(file, columns, size, skip) if is_parquet else _of_arrow(file, skip), size)
+
+
+def _is_parquet(file: Any) -> bool:
+    return hasattr(file, "num_row_groups")
+
+
+def _of_parquet(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
+    """Record batches after the first rows; row groups that end before are not even read."""
+    groups = list(range(file.num_row_groups))
+    while groups and (rows := file.metadata.row_group(groups[0]).num_rows) <= skip:
+        skip -= rows
+        del groups[0]
+    return _after(skip, file.iter_batches(size, groups, list(columns), use_threads=False))
 
 
 def _of_arrow(file: Any, skip: int) -> Iterator[Any]:
