@@ -1,6 +1,6 @@
 """How the default width of the estimators was chosen: on tables that `tables.py` does not judge.
 
-    python benchmarks/tables_choice.py [--large]
+    python benchmarks/tables_choice.py [--large | --batches]
 
 Iris, two tables of scikit-learn's generator and one of Gaussian classes; the NLL of ETPClassifier by
 three-fold cross-validation, in parts of a table's mean over the widths, so that every table has one voice.
@@ -8,9 +8,12 @@ The width with the least mean over the tables is taken.
 
 `--large`: the same question for 20,000 rows and more, where the batch size begins to grow; one generated
 table of 20,000 × 50 that `large_table.py` does not judge, 20 epochs, 4,000 other rows, CPU seconds beside.
+
+`--batches`: how large batches get; 20,000 and 80,000 rows of another generated table, 10,000 other rows.
 """
 
 import argparse
+import math
 import time
 from collections.abc import Iterator
 
@@ -20,10 +23,11 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from tables import Table, generated
 
-from totalcal import ETPClassifier
+from totalcal import ETPClassifier, scores
 
 WIDTHS = ((32,), (64,), (128,), (64, 64))
 LARGE_WIDTHS = ((32,), (64,), (128,))
+BATCHES = ((20_000, 128, 60, (128, 256)), (80_000, 100, 40, (512, 1024)))
 MADE = ((300, 10, 2), (600, 20, 4))  # rows, columns, classes
 GAUSSIANS_SEED = 1  # `tables.py` has another
 
@@ -52,16 +56,21 @@ def cross_validated(hidden: tuple[int, ...], table: Table) -> float:
     return float(-found.mean())
 
 
-def choose_for_large_tables() -> None:
-    table, labels = make_classification(
-        24_000,
+def large_table(rows: int, seed: int) -> Table:
+    made = make_classification(
+        rows,
         50,
         n_informative=20,
         n_redundant=10,
         n_classes=4,
         n_clusters_per_class=4,
-        random_state=7,
+        random_state=seed,
     )
+    return Table(*made)
+
+
+def choose_for_large_tables() -> None:
+    table, labels = large_table(24_000, seed=7)
     print("| width | NLL | error % | CPU s |")
     print("|---|---|---|---|")
     for hidden in LARGE_WIDTHS:
@@ -74,12 +83,39 @@ def choose_for_large_tables() -> None:
         print(f"| {hidden} | {nll:.3f} | {100 * error:.1f} | {seconds:.1f} |", flush=True)
 
 
+def choose_batches() -> None:
+    print("| rows | width | epochs at most | batch | NLL | error % | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for rows, width, epochs, sizes in BATCHES:
+        table, labels = large_table(rows + 10_000, seed=1)
+        for size in sizes:
+            rate = 3e-3 * math.sqrt(size / 64)
+            model = ETPClassifier(
+                (width,),
+                batch_size=size,
+                learning_rate=rate,
+                max_epochs=epochs,
+                remember=False,
+                random_state=0,
+            )
+            started = time.process_time()
+            model.fit(table[:rows], labels[:rows])
+            seconds, judged = time.process_time() - started, model.predict_proba(table[rows:])
+            nll, error = scores.nll(judged, labels[rows:]), scores.error(judged, labels[rows:])
+            print(
+                f"| {rows} | {width} | {epochs} | {size} | {nll:.4f} | {100 * error:.2f} | {seconds:.1f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--batches", action="store_true")
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    if parser.parse_args().large:
-        choose_for_large_tables()
+    if options.large or options.batches:
+        choose_for_large_tables() if options.large else choose_batches()
         return
     print("| table |", " | ".join(map(str, WIDTHS)), "|")
     print("|---" * (1 + len(WIDTHS)) + "|")

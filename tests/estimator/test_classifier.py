@@ -213,10 +213,26 @@ def test_rows_on_another_device_have_a_generator_of_noise_there(iris, monkeypatc
 def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     generator = np.random.default_rng(0)
     table, labels = generator.normal(size=(20_000, 2)), generator.integers(2, size=20_000)
-    learner = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)._learner
+    model = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)
+    learner = model._learner
     assert learner.batch_size == 128
     assert learner.model.backbone.linear1.out_features == 128
     assert learner.history.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
+    weights = learner.model.backbone.linear1.weight
+    assert learner.optimizer.state[weights]["exp_avg"].dtype == torch.float32  # trained so, but not asked so
+    assert weights.dtype == torch.float64
+    alone, among_others = model.predict_proba(table[7:9]), model.predict_proba(table[:300])[7:9]
+    np.testing.assert_allclose(alone, among_others, rtol=1e-12)
+    before = weights.clone()
+    assert not torch.equal(
+        model.partial_fit(table[:200], labels[:200])._learner.model.backbone.linear1.weight, before
+    )
+    assert model.predict_proba(table[:2]).dtype == np.float64
+
+
+def test_a_small_table_trains_in_float64_whatever_its_batches(iris):
+    learner = SoftmaxClassifier(batch_size=128, max_epochs=1, random_state=0).fit(*iris)._learner
+    assert learner.optimizer.state[learner.model.backbone.linear1.weight]["exp_avg"].dtype == torch.float64
 
 
 def test_training_stops_when_the_held_out_rows_stop_improving():

@@ -26,6 +26,7 @@ from totalcal.estimator.learning import (
     device_for,
     hidden_for,
     learning_rate_for,
+    precision_for,
     refuse_sparse,
     split,
 )
@@ -47,15 +48,17 @@ _ROWS_AT_ONCE = 4096
 class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share; take one of its subclasses.
 
-    Inputs are standardised inside. Everything is in float64: in float32 the last digits of a row's prediction
-    depend on the rows beside it.
+    Inputs are standardised inside. Predictions are in float64: in float32 the last digits of a row's
+    prediction depend on the rows beside it. So is training, up to 16,000 rows; larger tables train in
+    float32, which is faster.
 
     Args:
         hidden: The widths of the net's hidden layers. "auto" takes one of 32, and of 128 from about 16,000
             rows on.
         model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
         learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size.
-        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more in larger tables.
+        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more, at most 1024, in
+            larger tables.
         max_epochs: How often a row is seen, at most.
         patience: Stop when the NLL of the held-out rows has not fallen for so many epochs, with the best
             epoch's model; None trains for all of `max_epochs` on all rows.
@@ -348,7 +351,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
-        self._learner = Learner(self.model_, rate, batch_size, device_for(self.device))
+        where = device_for(self.device), precision_for(len(table))
+        self._learner = Learner(self.model_, rate, batch_size, *where)
 
     def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
         """Held-out rows for stopping, and others for the memory; None of these where they are too few."""

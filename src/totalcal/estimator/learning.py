@@ -24,10 +24,14 @@ from totalcal.training.sources import Source, TensorSource, WeightedSource, step
 from totalcal.training.step import Descent, Pass
 from totalcal.types import Batch
 
-SMALLEST_BATCH, LARGEST_BATCH, AUTO_STEPS = 64, 1024, 128
+SMALLEST_BATCH, LARGEST_BATCH = (
+    64,
+    1024,
+)  # the step to 1024 was chosen by benchmarks/tables_choice.py --batches
+_AUTO_STEPS = 128
 NARROW, WIDE = 32, 128  # chosen by benchmarks/tables_choice.py, without and with --large
 CONTEXT_ROWS = 50
-_VALIDATION_DRAWS = 5
+_VALIDATION_DRAWS, _VALIDATION_PASSES = 5, 20_000
 
 
 class Checked(NamedTuple):
@@ -133,17 +137,26 @@ def hidden_for(rows: int, hidden: Sequence[int] | Literal["auto"]) -> list[int]:
 
 
 def batch_size_for(rows: int, batch_size: int | Literal["auto"]) -> int:
-    """What was asked for; "auto" grows with the table: 64 up to 16,000 rows, then about 128 steps per epoch.
+    """What was asked for; "auto" grows with the table: 64 up to 16,000 rows, 128, 256, 1024 from 65,000 on.
 
-    >>> [batch_size_for(rows, "auto") for rows in (150, 20_000, 85_000, 10**7)]
-    [64, 128, 512, 1024]
+    >>> [batch_size_for(rows, "auto") for rows in (150, 20_000, 40_000, 68_000, 10**7)]
+    [64, 128, 256, 1024, 1024]
     """
     if batch_size != "auto":
         if not isinstance(batch_size, int | np.integer) or batch_size < 1:
             raise InputError(f'batch_size must be "auto" or a whole number ≥ 1, but is {batch_size!r}.')
         return int(batch_size)
-    power = 2 ** int(np.log2(max(rows / AUTO_STEPS, 1)))
-    return int(np.clip(power, SMALLEST_BATCH, LARGEST_BATCH))
+    grown = 2 ** int(np.log2(max(rows / _AUTO_STEPS, 1)))
+    return LARGEST_BATCH if grown >= LARGEST_BATCH // 2 else max(grown, SMALLEST_BATCH)
+
+
+def precision_for(rows: int) -> torch.dtype:
+    """What a model trains in: float32, twice as fast, where batches grow with the table.
+
+    >>> precision_for(16_000), precision_for(20_000)
+    (torch.float64, torch.float32)
+    """
+    return torch.float64 if batch_size_for(rows, "auto") == SMALLEST_BATCH else torch.float32
 
 
 def learning_rate_for(learning_rate: float, batch_size: int) -> float:
@@ -154,15 +167,19 @@ def learning_rate_for(learning_rate: float, batch_size: int) -> float:
 class Learner:
     """A model and its optimiser; it can go on learning at any time, on its device.
 
-    In between the model is on the CPU: predictions, and so the promise of a gate, are the same on every
-    machine.
+    In between the model is on the CPU and in float64: predictions, and so the promise of a gate, are the same
+    on every machine, and those of a row do not depend on the rows beside it.
     """
 
     def __init__(
-        self, model: TuringProcess, learning_rate: float, batch_size: int, device: torch.device
+        self,
+        model: TuringProcess,
+        learning_rate: float,
+        batch_size: int,
+        device: torch.device,
+        precision: torch.dtype = torch.float64,
     ) -> None:
-        self.model, self.batch_size, self.device = model, batch_size, device
-        self.precision = torch.float64 if batch_size <= SMALLEST_BATCH else torch.float32
+        self.model, self.batch_size, self.device, self.precision = model, batch_size, device, precision
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
         self.history = History()
 
@@ -186,8 +203,9 @@ class Learner:
             tally.add(report)
             for callback in callbacks:
                 callback.stepped(report)
-        self.model.to("cpu", torch.float64).eval()
+        self.model.cpu().eval()
         nll = None if validation is None else self.nll(validation, context)
+        self.model.double()
         self.history.epochs.append(
             EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)
         )
@@ -225,6 +243,10 @@ class Learner:
         return torch.Generator(self.device).manual_seed(generator.initial_seed() + self.epochs)
 
     def nll(self, rows: Rows, context: Batch | None) -> float:
-        """Of the labels, as the model predicts now; rows count by their weights, as they do in training."""
-        prediction = self.model.predict_shared(rows.data.inputs, _VALIDATION_DRAWS, context)
+        """Of the labels, as the model predicts now; rows count by their weights, as they do in training.
+
+        Many rows take fewer draws, since this is done every epoch and the rows alone make a steady mean.
+        """
+        draws = min(max(_VALIDATION_PASSES // len(rows.data.labels), 2), _VALIDATION_DRAWS)
+        prediction = self.model.predict_shared(rows.data.inputs.to(self.precision), draws, context)
         return nll(prediction.probabilities, rows.data.labels, rows.weights)
