@@ -1,10 +1,13 @@
 """A table past the monitor: silent on held-out-like rows, loud on others, kept in the model file."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import feather, parquet
 from typer.testing import CliRunner
 
 import totalcal
@@ -12,7 +15,7 @@ from totalcal.backbones import mlp
 from totalcal.cli.app import app
 from totalcal.errors import InputError
 from totalcal.monitoring import Monitor, label_scores, watched_scores
-from totalcal.watching import watch_file
+from totalcal.watching import draw, watch_file
 
 
 @pytest.fixture
@@ -57,6 +60,38 @@ def test_a_shift_is_found_after_it_came(model_file, table, tmp_path):
     assert "entropy shifted" in result.stdout
     assert 200 < watch_file(path, model_file).status.alarms["entropy"] < 260
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_columns_are_watched_as_a_csv_is(model_file, table, tmp_path, kind):
+    numbers = np.random.default_rng(2).random(250)
+    path = table(numbers, ["0"] * 250)
+    columns = {name: [float(x) if name in ("p(0)", "p(1)", "entropy") else x for x in values]
+               for name, values in zip(*_transposed(path), strict=True)}  # fmt: skip
+    write = {"parquet": parquet.write_table, "arrow": feather.write_feather}[kind]
+    write(pa.table(columns), tmp_path / f"out.{kind}")
+    assert str(watch_file(tmp_path / f"out.{kind}", model_file).status) == str(
+        watch_file(path, model_file).status
+    )
+
+
+def _transposed(path):
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    return header, zip(*rows, strict=True)
+
+
+def test_scores_without_labels_are_not_drawn_and_the_title_is_not_cut_off(model_file, table, tmp_path):
+    found = watch_file(table(np.full(300, 1.5)), model_file)
+    draw(
+        replace(found, status=replace(found.status, alarms={"entropy": 3, "unfamiliarity": 5})),
+        tmp_path / "p.svg",
+    )
+    drawn = (tmp_path / "p.svg").read_text()
+    assert "<!-- entropy -->" in drawn
+    assert "<!-- nll -->" not in drawn
+    assert drawn.count("alarm: ") == 2
+    assert "shifted, noticed at row 3; alarm: unfamiliarity shifted, noticed at row 5" not in drawn
 
 
 def test_labels_that_turn_wrong_are_noticed_by_the_loss(model_file, table):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ import numpy.typing as npt
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.container import read_container
 from totalcal.monitoring import WITH_LABELS, Monitor, Status, label_scores
+from totalcal.predicting.tables import ColumnFile, opened_columns, record_batches, schema_of
 from totalcal.reading import csv_records
 
 LABEL = "label"
 _BLOCK = 100
+_TITLE = 90  # characters that fit above the picture
 
 
 @dataclass(frozen=True)
@@ -64,26 +67,24 @@ def draw(watched: Watched, output: Path) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name, history in watched.log10_capital.items():
-        left.plot(watched.rows, history, label=name)
         shares = watched.status.rank_shares[name]
+        if not shares.any():  # no labels have come
+            continue
+        left.plot(watched.rows, history, label=name)
         right.step(np.arange(len(shares) + 1) / len(shares), [*shares, shares[-1]], where="post", label=name)
     left.axhline(watched.level, color="0.4", linestyle="--", label="alarm")
     left.set(xlabel="rows", ylabel="evidence of a shift, log10")
     right.axhline(0.1, color="0.4", linestyle="--")
     right.set(xlabel="rank among held-out rows (0: least familiar)", ylabel="share of rows", ylim=(0, None))
     left.legend(frameon=False)
-    figure.suptitle(str(watched.status))
+    figure.suptitle("\n".join(wrap(str(watched.status), _TITLE)))
     figure.savefig(output, dpi=120)
 
 
 def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArray[Any]], list[bool] | None]]:
     if not path.is_file():
         raise InputError(f"there is no table {path}.")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = csv_records(file, path)
-        with _as_table(path):
-            columns = next(table, [])
-        rows = (dict(zip(columns, fields, strict=False)) for fields in table if fields)
+    with _opened(path) as (columns, rows):
         known = [name for name in names if name in columns]
         by_label = WITH_LABELS & set(names) if LABEL in columns else frozenset()
         if not known and not by_label:
@@ -93,6 +94,22 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
         with _as_table(path):
             while block := list(islice(rows, _BLOCK)):
                 yield _scores(path, block, known, by_label), _accepted(block)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[dict[str, Any]]]]:
+    """The columns of a table, and its rows by column: CSV, Parquet or Arrow."""
+    if path.suffix.lower() in ColumnFile.KINDS:
+        with opened_columns(path) as file:
+            columns = list(schema_of(file).names)
+            batches = record_batches(file, columns, _BLOCK, 0)
+            yield columns, (row for batch in batches for row in batch.to_pylist())
+        return
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv_records(file, path)
+        with _as_table(path):
+            columns = next(table, [])
+        yield columns, (dict(zip(columns, fields, strict=False)) for fields in table if fields)
 
 
 @contextmanager
@@ -106,7 +123,7 @@ def _as_table(path: Path) -> Iterator[None]:
 
 
 def _scores(
-    path: Path, block: list[dict[str, str]], known: list[str], by_label: Collection[str]
+    path: Path, block: list[dict[str, Any]], known: list[str], by_label: Collection[str]
 ) -> dict[str, npt.NDArray[Any]]:
     try:
         found = {name: np.maximum([float(row[name]) for row in block], 0.0) for name in known}
@@ -123,6 +140,6 @@ def _scores(
     return found
 
 
-def _accepted(block: list[dict[str, str]]) -> list[bool] | None:
+def _accepted(block: list[dict[str, Any]]) -> list[bool] | None:
     decisions = [row.get("decision") or "" for row in block]
     return [decision == "accept" for decision in decisions] if any(decisions) else None
