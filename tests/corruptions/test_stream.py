@@ -1,3 +1,5 @@
+import errno
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from PIL import Image
 
-from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
+from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks, stream
 from totalcal.corruptions.kernels import from_grey, to_grey
 from totalcal.corruptions.stream import contact_sheet, read_images, save_corrupted
 from totalcal.errors import InputError, ShapeError, UnknownNameError
@@ -154,6 +156,29 @@ def test_files_are_severity_major_as_in_cifar_10_c(tmp_path):
     assert foggy.shape == (5 * 130, 28, 28)
     for severity, part in zip(SEVERITIES, np.split(foggy, 5), strict=True):
         assert_array_equal(part, corrupt(IMAGES, "fog", severity, 3, dataset="noise"))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room cannot be taken beforehand here")
+def test_a_full_disk_is_noticed_before_a_mapped_file_is_written_to(tmp_path, monkeypatch):
+    """A page that finds no room on the disk ends the process with a bus error."""
+    seen = []
+
+    def blocks(*arguments, **options):
+        (unfinished,) = tmp_path.iterdir()
+        seen.append(unfinished.stat())
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(stream, "corrupted_blocks", blocks)
+    with pytest.raises(OSError, match="no space"):
+        list(save_corrupted(IMAGES, tmp_path, ["fog"]))
+    assert 512 * seen[0].st_blocks >= seen[0].st_size
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_images_that_are_no_bytes_leave_no_file(tmp_path):
+    with pytest.raises(InputError, match="must be bytes"):
+        list(save_corrupted(IMAGES / 255, tmp_path / "new", ["fog"]))
+    assert not (tmp_path / "new").exists()
 
 
 def test_arrays_are_read_from_npy_and_npz(tmp_path):

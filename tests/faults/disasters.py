@@ -39,6 +39,7 @@ from journal import Journal
 import totalcal
 from totalcal.backbones import mlp
 from totalcal.bench.grid import Grid, grid_jobs
+from totalcal.corruptions.stream import save_corrupted
 from totalcal.data.cache import read_decoded, write_decoded
 from totalcal.data.description import Arrays
 from totalcal.data.tasks import task
@@ -110,6 +111,7 @@ def predict(output: str) -> Callable[[Path], None]:
 
 
 TINY = {"epochs": 3, "train_limit": 60, "test_limit": 20, "ood_limit": 20, "joint_sets": 1}
+SPOILED = ("contrast", "brightness", "pixelate", "gaussian_noise")
 LEFT = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
 
 
@@ -169,6 +171,12 @@ def cached(folder: Path) -> Results:
     }
 
 
+def spoil(folder: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (12, 16, 16), dtype=np.uint8)
+    missing = [name for name in SPOILED if not (folder / f"{name}.npy").exists()]
+    list(save_corrupted(images, folder, missing))
+
+
 def nothing(folder: Path) -> None:
     pass
 
@@ -183,6 +191,7 @@ WORKS = {
     "lines": Work(nothing, note_lines, lines),
     "save": Work(nothing, save, lambda folder: digests(folder, "model.totalcal")),
     "cache": Work(nothing, cache, cached),
+    "corrupt": Work(nothing, spoil, lambda folder: digests(folder, *(f"{name}.npy" for name in SPOILED))),
 }
 
 
@@ -361,10 +370,9 @@ def rot(place: Place) -> None:
 
 
 def rot_when_done(place: Place) -> None:
-    """A bit turns in a file of work that was done; checked, where somebody vouches for it."""
+    """A bit turns in a file of work that was done, where somebody vouches for it."""
     place.start().end()
-    if place.work in (WORKS["grid"], WORKS["cache"]):
-        _turn_a_bit(place)
+    _turn_a_bit(place)
 
 
 def clock(place: Place) -> None:
@@ -449,9 +457,23 @@ FAULTS: dict[str, Fault] = {
     "read-only disk": read_only,
 }
 MOUNTS = ("small disk", "read-only disk")
-NEED_A_CHECKSUM = ("misdirected write", "bit rot, stopped", "bit rot, done")
-"""Lines by themselves have none: those of a finished run have that of its marker."""
-UNSEALED = ("out.csv", "out.parquet")
+SPARED = {
+    **dict.fromkeys(("fit", "predict", "columns", "save"), ("bit rot, done",)),
+    "lines": ("misdirected write", "bit rot, stopped", "bit rot, done"),
+    "corrupt": (
+        "no space, for good",
+        "no space, once",
+        "EIO, for good",
+        "EIO, once",
+        "torn write",
+        "misdirected write",
+        "bit rot, done",
+    ),
+}
+"""For what is done only the grid and the cache vouch. Lines by themselves have no checksum: those of a finished
+run have that of its marker. Mapped files are flushed by no call that could be struck; small and read-only disks
+are tried."""
+UNSEALED = ("out.csv", "out.parquet", *(f"{name}.npy" for name in SPOILED))
 """A table that is done is the user's own."""
 
 
@@ -628,13 +650,13 @@ def _alone(
 
 
 def _in_turn(faults: list[str]) -> list[tuple[str, str]]:
-    """Every fault with every work, so that the first few have each fault once."""
-    works = list(WORKS)
+    """Every fault with every work that it can strike, so that the first few have each fault once."""
+    struck = {fault: [name for name in WORKS if fault not in SPARED.get(name, ())] for fault in faults}
     return [
-        (fault, name)
-        for turn in range(len(works))
+        (fault, struck[fault][(turn + place) % len(struck[fault])])
+        for turn in range(len(WORKS))
         for place, fault in enumerate(faults)
-        if (name := works[(turn + place) % len(works)]) != "lines" or fault not in NEED_A_CHECKSUM
+        if turn < len(struck[fault])
     ]
 
 

@@ -3,6 +3,7 @@
 The result may go to files in the layout of CIFAR-10-C, or one image in all its corruptions on a sheet.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -158,19 +159,32 @@ def save_corrupted(
     frost_dir: str | Path | None = None,
 ) -> Iterator[Path]:
     """Write folder/TYPE.npy, all images at severity 1, then at 2, …; yields each file when it is complete."""
+    _check(images)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for type in types:
-        unfinished = folder / f"{type}.npy.part"
+        unfinished = folder / f"{type}.npy.{os.getpid()}.part"  # another process may do the same
         shape = (len(SEVERITIES) * len(images), *images.shape[1:])
-        file = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.uint8, shape=shape)
-        for number, severity in enumerate(SEVERITIES):
-            part = file[number * len(images) : (number + 1) * len(images)]
-            blocks = corrupted_blocks(images, type, severity, seed, dataset=dataset, frost_dir=frost_dir)
-            for rows, block in blocks:
-                part[rows] = block
-        file.flush()
+        try:
+            file = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.uint8, shape=shape)
+            _take_room(unfinished)
+            for number, severity in enumerate(SEVERITIES):
+                part = file[number * len(images) : (number + 1) * len(images)]
+                blocks = corrupted_blocks(images, type, severity, seed, dataset=dataset, frost_dir=frost_dir)
+                for rows, block in blocks:
+                    part[rows] = block
+            file.flush()
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
         yield unfinished.replace(folder / f"{type}.npy")
+
+
+def _take_room(path: Path) -> None:
+    """Have a full disk say so now: where a mapped file finds no room, the process ends with a bus error."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 _GAP: Final = 2
