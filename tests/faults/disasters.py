@@ -470,9 +470,9 @@ SPARED = {
         "bit rot, done",
     ),
 }
-"""For what is done only the grid and the cache vouch. Lines by themselves have no checksum: those of a finished
-run have that of its marker. Mapped files are flushed by no call that could be struck; small and read-only disks
-are tried."""
+"""For what is done only the grid and the cache vouch. Lines by themselves have no checksum: those of a
+finished run have that of its marker. Mapped files are flushed by no call that could be struck; small and
+read-only disks are tried."""
 UNSEALED = ("out.csv", "out.parquet", *(f"{name}.npy" for name in SPOILED))
 """A table that is done is the user's own."""
 
