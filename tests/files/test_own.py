@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from typer.testing import CliRunner
 
 import totalcal
+from totalcal.cli import app
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
 from totalcal.files.own import load_named, made_backbone
 
@@ -24,6 +26,7 @@ class Net(nn.Module):
         return self.layers(rows)
 
 def wider(): return Net(16)
+def other(): return nn.Linear(4, 3)
 def hungry(width): return Net(width)
 def none(): return 1
 number = 7
@@ -78,6 +81,15 @@ def test_weights_that_do_not_fit_are_refused(own_code):
         load_named("own.totalcal", "own_nets:wider")
 
 
+def test_layers_that_a_domain_memory_reads_and_the_net_lacks_are_told_in_words(own_code):
+    model, rows = load_named("own.totalcal", "own_nets:Net").model, torch.randn(40, 4)
+    data = rows, torch.arange(40) % 3
+    totalcal.remember(model, data, data, layers="layers.0")
+    totalcal.save(model, "remembers.totalcal")
+    with pytest.raises(ModelFileError, match=r"'layers\.0'.*exactly as it was"):
+        load_named("remembers.totalcal", "own_nets:other")
+
+
 def test_the_file_asks_for_a_net_that_nobody_named(own_code):
     with pytest.raises(ModelFileError, match=r"--backbone package\.module:factory"):
         load_named("own.totalcal")
@@ -91,10 +103,16 @@ def test_predict_takes_the_net_from_the_current_folder(own_code):
     assert len((own_code / "out.csv").read_text().splitlines()) == 41
 
 
-def test_serve_takes_it_too(own_code, monkeypatch):
-    from typer.testing import CliRunner
+def test_export_takes_it_too(own_code, monkeypatch):
+    from totalcal.exporting import writing
 
-    from totalcal.cli import app
+    exported = []
+    monkeypatch.setattr(writing, "export", lambda saved, *_, **__: exported.append(saved))
+    CliRunner().invoke(app, ["export", "own.totalcal", "own.onnx", "--backbone", "own_nets:Net"])
+    assert type(exported[0].model.backbone).__name__ == "Net"
+
+
+def test_serve_takes_it_too(own_code, monkeypatch):
     from totalcal.serving import listening
 
     served = []

@@ -19,7 +19,7 @@ from torch.nn.modules.module import (
 )
 
 from totalcal import __version__
-from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError
+from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.recipe import (
     Recipe,
@@ -49,6 +49,7 @@ _DOMAIN = "domain."
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
 _NONSENSE = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError)
+_AS_IT_WAS = "Build the model, or its backbone, exactly as it was when it was saved."
 _LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a seed
 
 
@@ -255,7 +256,10 @@ def _model(
     made = model if model is not None else _built(recipe, backbone, state, largest_size(settings))
     _match_precision(made, state)
     if description.get("domain") is not None:
-        made.settle_in(_domain(description["domain"], state))
+        try:
+            made.settle_in(_domain(description["domain"], state))
+        except UnknownNameError as error:
+            raise ModelFileError(f"its domain memory reads this net: {error} {_AS_IT_WAS}") from error
     _check_fit(made, state)
     made.load_state_dict(state)
     broken = not_finite(made)
@@ -362,8 +366,7 @@ def _check_fit(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
         name = wrong[0]
         raise ModelFileError(
             f"its weights are not those of this model: {len(wrong)} differ, for example {name}, which should "
-            f"have shape {expected.get(name, 'none')} and has {found.get(name, 'none')}. "
-            "Build the model, or its backbone, exactly as it was when it was saved."
+            f"have shape {expected.get(name, 'none')} and has {found.get(name, 'none')}. {_AS_IT_WAS}"
         )
 
 
