@@ -151,7 +151,7 @@ def from_image_folder(
                 labels.append(places.get(name, _NO_CLASS))
             except DataError as error:
                 if strict:
-                    raise
+                    raise DataError(f"{error} Or give strict=False, to leave such pictures out.") from error
                 skipped.append(str(error))
     if not images:
         raise DataError(f"{root} holds no pictures: expected {root}/CLASS/NAME.png, .jpg, …")
