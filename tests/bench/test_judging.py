@@ -145,6 +145,20 @@ def test_a_damaged_net_is_never_built_from_and_is_trained_again_to_the_same_bits
     assert plain.damaged_nets == []
 
 
+def test_a_stopped_run_whose_checkpoints_are_all_damaged_is_trained_from_the_start(runs, tmp_path):
+    (config,) = Grid("digits", "laptop", TINY).configurations(["softmax"], 1)
+    stopped = RunFolder(tmp_path / config.name)
+    jobs = grid_jobs([config], tmp_path)
+    stopped.checkpoints.mkdir()
+    for name in ("last.pt", "previous.pt"):
+        (stopped.checkpoints / name).write_bytes(b"?")
+    with pytest.warns(UserWarning, match="from the start"):
+        jobs.run("sequential")
+    assert stopped.is_done
+    assert stopped.records_file.read_bytes() == runs["softmax"].records_file.read_bytes()
+    assert stopped.set_aside == ["checkpoints/last.pt.damaged", "checkpoints/previous.pt.damaged"]
+
+
 def test_a_configuration_changed_in_a_stopped_run_is_not_vouched_for(runs, tmp_path):
     (config,) = Grid("digits", "laptop", TINY).configurations(["softmax"], 1)
     stopped = RunFolder(tmp_path / config.name)

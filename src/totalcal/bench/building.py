@@ -5,6 +5,7 @@ A predictor is trained, or made from nets that other runs have trained.
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from totalcal.bench.configuration import RunConfig, derived
 from totalcal.data.batches import Scaling
 from totalcal.data.domain import TaskData, TaskOptions
 from totalcal.data.tasks import task
-from totalcal.errors import CheckpointError, UnknownNameError
+from totalcal.errors import CheckpointError, DamagedCheckpointError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import model_named
 from totalcal.parts.heads import ResidualEvidence
@@ -32,7 +33,7 @@ from totalcal.registry import current_setting
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.fit import fit
-from totalcal.training.history import EpochReport, with_context
+from totalcal.training.history import EpochReport, History, with_context
 from totalcal.training.options import Augmentation, Contexts, Optimisation
 from totalcal.types import Predictor
 
@@ -144,9 +145,24 @@ def restored_predictor(config: RunConfig, folder: RunFolder, data: TaskData) -> 
 
 
 def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess:
-    """Fit the configuration's model, with checkpoints and history in its folder."""
+    """Fit the configuration's model, with checkpoints and history in its folder.
+
+    Checkpoints of which none is sound are set aside, and the training begins again.
+    """
+    try:
+        process, history = _fitted(config, folder, data)
+    except DamagedCheckpointError as damage:
+        warnings.warn(f"{damage} It is set aside: {folder.name} is trained from the start.", stacklevel=2)
+        folder.set_nets_aside()
+        process, history = _fitted(config, folder, data)
+    write_lines(folder.history_file, [report._asdict() for report in history.epochs])
+    folder.timing.note("trained", seconds=history.seconds)
+    return process.cpu().eval()
+
+
+def _fitted(config: RunConfig, folder: RunFolder, data: TaskData) -> tuple[TuringProcess, History]:
     process = build_process(config)
-    history = fit(
+    return process, fit(
         process,
         data.train,
         **config.sections["training"],
@@ -158,9 +174,6 @@ def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess
         callbacks=[EpochClock(folder.timing)],
         progress=False,
     )
-    write_lines(folder.history_file, [report._asdict() for report in history.epochs])
-    folder.timing.note("trained", seconds=history.seconds)
-    return process.cpu().eval()
 
 
 def trained_process(folder: RunFolder) -> TuringProcess:

@@ -174,6 +174,11 @@ class RunFolder:
         if damaged:
             self.reopen()
 
+    def set_nets_aside(self) -> None:
+        """The run has to begin again."""
+        for net in sorted(self.checkpoints.glob("*.pt")):
+            _set_aside(net)
+
     def reopen(self) -> None:
         """What was done is to be done again, since some of what it left is no longer there."""
         self.done_file.unlink(missing_ok=True)
