@@ -113,13 +113,11 @@ def _whole(name: str, nearness: Literal["near", "far"]) -> OODSet:
 @cache
 def _drawn_letters(size: int, count: int) -> Inputs:
     """Drawn once per process: a thousand of them take longer than a small run of a grid."""
-    images = letters(size, count).inputs
-    images.flags.writeable = False
-    return images
+    return letters(size, count).inputs
 
 
 def _letters(size: int, count: int) -> OODSet:
-    return OODSet("letters", "near" if size == 8 else "far", lambda _: _drawn_letters(size, count))
+    return OODSet("letters", "near" if size == 8 else "far", lambda _: _drawn_letters(size, count).copy())
 
 
 def _tiny_imagenet(way: str, shared: Overlap) -> OODSet:
