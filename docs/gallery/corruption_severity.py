@@ -2,7 +2,7 @@
 
 How fast does the error grow as images get worse, and does the domain memory notice? Here are four of the
 nineteen corruptions, at five severities. The memory notices low contrast and fog at severity 1, well before
-the error grows, and it also notices blur and noise, which hardly hurt this net.
+the error grows, and it also notices blur and, less often, noise, which hardly hurt this net.
 """
 
 import matplotlib.pyplot as plt
