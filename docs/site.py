@@ -114,13 +114,20 @@ def with_group_rows(html: str) -> str:
 
 
 def with_whole_words(html: str) -> str:
-    """Short code without a space is not broken at its hyphens, nor a mean from its deviation.
+    """Short words of code and options are not broken at their hyphens, nor a mean from its deviation.
 
     >>> with_whole_words("<code>--strict</code>")
     '<code class="whole">--strict</code>'
+    >>> with_whole_words("<code>run --domain</code>")
+    '<code>run <span class="whole">--domain</span></code>'
     """
     html = re.sub(r"<code>([^<>\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
+    html = re.sub(r"<code>[^<>\n]+</code>", _with_whole_options, html)
     return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(" ± ", "&nbsp;±&nbsp;"), html)
+
+
+def _with_whole_options(code: re.Match[str]) -> str:
+    return re.sub(r"(?<=[ >])(-[^\s<>]{1,27})", r'<span class="whole">\1</span>', code.group())
 
 
 # --- links
