@@ -124,10 +124,10 @@ def pooled(count: int, rounds: int) -> None:
                     clock[str(workers)].append(seconds)
                     spent[str(workers)].append(sum(after[:4]) - sum(before[:4]))
     print("| workers | pictures per second | clock / none | CPU / none |\n|---|---|---|---|")
-    for workers in clock:
-        rate = count / statistics.median(clock[workers])
-        figures = f"{ratio(clock, workers, '0')[0]:.2f} | {ratio(spent, workers, '0')[0]:.2f}"
-        print(f"| {workers} | {rate:.0f} | {figures} |")
+    for name, seconds_each in clock.items():
+        rate = count / statistics.median(seconds_each)
+        figures = f"{ratio(clock, name, '0')[0]:.2f} | {ratio(spent, name, '0')[0]:.2f}"
+        print(f"| {name} | {rate:.0f} | {figures} |")
 
 
 def peak_memory(rows: int, kind: str) -> tuple[float, float]:
@@ -181,8 +181,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.memory:
         for rows in (1000, options.memory):
-            peak, seconds = peak_memory(rows, options.kind)
-            print(f"{rows:,} rows of .{options.kind}: {peak:.2f} GB at most, {seconds:.0f} CPU seconds")
+            peak, spent = peak_memory(rows, options.kind)
+            print(f"{rows:,} rows of .{options.kind}: {peak:.2f} GB at most, {spent:.0f} CPU seconds")
         return
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -152,7 +152,8 @@ def _digamma(values: Tensor) -> Tensor:
     series = torch.zeros_like(values)
     for coefficient in reversed(_BERNOULLI):
         series = (series + coefficient) * square
-    below = sum(((values + i).reciprocal() for i in range(1, _SHIFT)), values.reciprocal())
+    steps = torch.arange(_SHIFT, dtype=values.dtype, device=values.device)
+    below = (values.unsqueeze(-1) + steps).reciprocal().sum(-1)
     return shifted.log() - 0.5 / shifted - series - below
 
 

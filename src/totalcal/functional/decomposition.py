@@ -98,10 +98,12 @@ def categorical_entropy(probabilities: Tensor) -> Tensor:
 def sum_over_classes(values: Tensor, keepdim: bool = False) -> Tensor:
     """Σ over the last axis. Two or three classes are added one by one: `sum` takes ten times as long.
 
+    Not where a program is made of it, which has better ways.
+
     >>> sum_over_classes(torch.tensor([[1.0, 2.0, 4.0]]))
     tensor([7.])
     """
-    if not 2 <= values.shape[-1] <= 3:
+    if not 2 <= values.shape[-1] <= 3 or torch.compiler.is_compiling():
         return values.sum(-1, keepdim=keepdim)
     first, *others = values.split(1, -1) if keepdim else values.unbind(-1)
     for each in others:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,14 +65,13 @@ def inference(content: bytes, preprocessing: Preprocessing | None, most: int) ->
 def _asked_for(outputs: Any) -> list[str] | None:
     if outputs is None:
         return None
-    names = [each.get("name") for each in outputs if isinstance(each, dict)] if _is_list(outputs) else []
-    if not _is_list(outputs) or len(names) < len(outputs) or not all(isinstance(name, str) for name in names):
+    try:
+        names = [each["name"] for each in outputs]
+    except (TypeError, KeyError):
+        names = [None]
+    if not isinstance(outputs, list) or not all(isinstance(name, str) for name in names):
         raise RefusalError(422, '`outputs` is a list of objects with a name, such as {"name": "class"}.')
     return names
-
-
-def _is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
 
 
 def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> list[Row]:
