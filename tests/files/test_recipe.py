@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
@@ -229,6 +230,19 @@ def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
         write_container(tmp_path / "bad", content._replace(description=hostile))
         with pytest.raises(ModelFileError):
             load(tmp_path / "bad")
+
+
+def test_a_domain_memory_of_another_version_is_refused_with_what_to_do(tmp_path):
+    rows, labels = torch.randn(60, 4), torch.randint(3, (60,))
+    model = etp(mlp(4, 3), 3).eval()
+    remember(model, (rows[:40], labels[:40]), (rows[40:], labels[40:]))
+    save(model, tmp_path / "it")
+    content = read_container(tmp_path / "it")
+    tensors = safetensors.torch.load(content.tensors)
+    other = {name: tensor for name, tensor in tensors.items() if not name.endswith("origins")}
+    write_container(tmp_path / "old", content._replace(tensors=safetensors.torch.save(other)))
+    with pytest.raises(ModelFileError, match=r"totalcal\.remember again"):
+        load(tmp_path / "old")
 
 
 def test_files_with_names_of_before_give_the_same_model(tmp_path):

@@ -353,6 +353,11 @@ def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainM
             f"its domain memory asks for {max(map(sum, rows))} rows, which it does not hold."
         )
     memory = DomainMemory.from_settings(settings)
+    if memory.state_dict().keys() != own.keys():
+        raise ModelFileError(
+            "its domain memory was written by another version of totalcal. Call totalcal.remember again and "
+            "save the model anew, or open the file with the version that wrote it."
+        )
     memory.to(dtype=own["layers.0.within"].dtype)
     memory.load_state_dict(own, assign=True)
     return memory
