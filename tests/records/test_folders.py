@@ -189,6 +189,27 @@ def test_a_damaged_file_stops_no_grid_it_is_set_aside_and_named(folder, name, co
     assert folder.timing.starts >= 1
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "finished", "time": 1.0, "nets": 6},
+        {"event": "finished", "time": 1.0, "nets": {"checkpoints/last.pt": 6}},
+        {"event": "started", "time": "now"},
+        {"event": ["started"], "time": 1.0},
+        {"event": "epoch", "time": 1.0, "epoch": "first", "seconds": 1.0},
+        {"event": "epoch", "time": 1.0, "epoch": 1, "seconds": None},
+        {"event": "trained", "time": 1.0, "seconds": 3},
+    ],
+)
+def test_an_event_of_another_kind_than_was_written_is_damage(folder, event):
+    folder.timing.file.write_text(json.dumps(event) + "\n")
+    folder.done_file.write_text("")
+    assert folder.timing.events == []
+    assert (folder.timing.epochs_done, folder.timing.seconds_by_epoch, folder.damaged_nets) == (0, [], [])
+    folder.plan({"task": "digits"})
+    assert folder.set_aside == ["timing.jsonl.damaged"]
+
+
 def test_a_configuration_that_cannot_be_read_says_what_to_do(folder):
     folder.config_file.write_text("{")
     with pytest.raises(InputError, match=r"config\.json.*totalcal run"):

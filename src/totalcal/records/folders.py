@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -261,7 +261,7 @@ class RunFolder:
 
     def _damaged_nets(self) -> list[Path]:
         finished = [event for event in self.timing.events if event["event"] == "finished"]
-        nets = finished[-1].get("nets", {}) if finished else {}
+        nets = (finished[-1].get("nets") if finished else None) or {}
         there = {self.path / name: digest for name, digest in nets.items() if _is_there(self.path / name)}
         return [net for net, digest in there.items() if _mismatch(net, digest)]
 
@@ -368,13 +368,39 @@ def _config(file: Path) -> Line:
 def _events(file: Path) -> list[Line]:
     events = read_lines(file)
     for number, event in enumerate(events, start=1):
-        wanted = {"event", "time", *_DETAILS.get(event.get("event", ""), ())}
-        if not wanted <= event.keys():
-            raise InputError(f"{file}, event {number} has no {', '.join(sorted(wanted - event.keys()))}.")
+        kind = event.get("event")
+        details = _DETAILS.get(kind, {}) if isinstance(kind, str) else {"event": _never}
+        wanted = {"time": _is_number, **details}
+        wrong = [name for name, fits in wanted.items() if not fits(event.get(name))]
+        if wrong:
+            raise InputError(f"{file}, event {number} has no {', '.join(sorted(wrong))}.")
     return events
 
 
-_DETAILS = {"epoch": ("epoch", "seconds"), "trained": ("seconds",)}
+def _never(value: Any) -> bool:
+    return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _are_digests(value: Any) -> bool:
+    """Or nothing, in version 0.1."""
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
+    )
+
+
+_DETAILS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "epoch": {"epoch": _is_number, "seconds": _is_number},
+    "trained": {"seconds": _are_numbers},
+    "finished": {"nets": _are_digests},
+}
 
 
 def _vouched(marker: Path) -> dict[str, str] | None:
