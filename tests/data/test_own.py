@@ -1,10 +1,13 @@
 import shutil
+import struct
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
+from pyarrow import feather
 from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -198,3 +201,15 @@ def test_a_table_may_be_given_as_a_file(tmp_path, suffix):
     path.write_bytes(b"")
     with pytest.raises(DataError, match=path.name):
         from_table(str(path), "kind")
+
+
+def test_words_that_end_beyond_a_feather_file_are_refused(tmp_path):
+    """They are a segfault of pyarrow, if nobody asks whether they are there."""
+    path = tmp_path / "it.feather"
+    words = pa.array(["wolf", "dog"], pa.string())
+    feather.write_feather(pa.table({"width": [1.0, 3.0], "kind": words}), path, compression="uncompressed")
+    data, places = path.read_bytes(), struct.pack("<3i", 0, 4, 7)
+    assert data.count(places) == 1
+    path.write_bytes(data.replace(places, struct.pack("<3i", 0, 4, 1 << 30)))
+    with pytest.raises(DataError, match=r"it\.feather"):
+        from_table(path, "kind")

@@ -191,6 +191,7 @@ def _of_arrow(file: Any, skip: int) -> Iterator[Any]:
 
 def _after(skip: int, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
+        batch.validate()  # its lengths, which pyarrow believes
         dropped = min(skip, batch.num_rows)
         skip -= dropped
         yield batch.slice(dropped)
