@@ -36,7 +36,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"All examples": "gallery/index.md"},
         *(f"gallery/{script.stem}.md" for script in scripts()),
     ]
-    parts["Reference"] += [{"Rooms": [f"reference/{room}.md" for room in rooms()]}]
+    parts["Reference"] += [{"All modules": [f"reference/{room}.md" for room in rooms()]}]
     config.nav = [{name: pages} for name, pages in parts.items()]
     return config
 
@@ -314,8 +314,9 @@ def api_page() -> str:
 
 
 def _documented(name: str) -> str:
-    """Here and on the page of its room, which is where other pages refer to."""
-    return f"::: {name}\n    options:\n      skip_local_inventory: true"
+    """Here by its bare name, and on the page of its room, which is where other pages refer to."""
+    options = {"skip_local_inventory": "true", "show_root_full_path": "false", "heading_level": 3}
+    return f"::: {name}\n    options:" + "".join(f"\n      {key}: {value}" for key, value in options.items())
 
 
 def public_names() -> dict[str, str]:
