@@ -54,7 +54,9 @@ def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
 
 def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> None:
     html = (site / "404.html").read_text(encoding="utf-8")
-    link = re.compile(r'<a href="/([^"#]+)" class="md-nav__link">\s*<span class="md-ellipsis">\s*([^<]+?)\s*<')
+    link = re.compile(
+        r'<a href="/([^"#]+)" class="md-nav__link">\s*<span class="md-ellipsis">\s*([^<]+?)\s*<'
+    )
     entries = dict(link.findall(html))
     assert [page for page in pages(site) if str(page.relative_to(site)) not in entries] == []
     sections = {"Start", "Gallery", "Understand", "Use", "Reference", "Contribute"}
