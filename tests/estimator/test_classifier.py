@@ -230,6 +230,25 @@ def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     assert model.predict_proba(table[:2]).dtype == np.float64
 
 
+def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
+    generator = np.random.default_rng(0)
+    table, labels = generator.normal(size=(17_000, 2)), generator.integers(2, size=17_000)  # nothing to learn
+    arguments = {"hidden": (4,), "patience": 4, "max_epochs": 12, "remember": False, "random_state": 0}
+    model = SoftmaxClassifier(**arguments).fit(table, labels)
+    epochs = model._learner.history.epochs
+    best, rate, expected = np.inf, epochs[0].learning_rate, []
+    for epoch in epochs:
+        expected.append(rate)
+        rate = rate if epoch.validation_nll < best else rate / 2  # a quarter of the patience is one epoch
+        best = min(best, epoch.validation_nll)
+    assert [epoch.learning_rate for epoch in epochs] == pytest.approx(expected)
+    assert expected[-1] < expected[0]
+    later = model.partial_fit(table[:64], labels[:64])._learner.history.epochs[-1]
+    assert later.learning_rate == expected[0]
+    small = SoftmaxClassifier(**arguments).fit(table[:300], labels[:300])._learner.history.epochs
+    assert len({epoch.learning_rate for epoch in small}) == 1
+
+
 def test_a_small_table_trains_in_float64_whatever_its_batches(iris):
     learner = SoftmaxClassifier(batch_size=128, max_epochs=1, random_state=0).fit(*iris)._learner
     assert learner.optimizer.state[learner.model.backbone.linear1.weight]["exp_avg"].dtype == torch.float64

@@ -25,8 +25,8 @@ from totalcal.estimator.learning import (
     checked,
     device_for,
     hidden_for,
+    is_large,
     learning_rate_for,
-    precision_for,
     refuse_sparse,
     split,
 )
@@ -56,7 +56,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hidden: The widths of the net's hidden layers. "auto" takes one of 32, and of 128 from about 16,000
             rows on.
         model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
-        learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size.
+        learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size. Beyond
+            16,000 rows it is halved after each quarter of `patience` without progress.
         batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more, at most 1024, in
             larger tables.
         max_epochs: How often a row is seen, at most.
@@ -351,8 +352,9 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
-        where = device_for(self.device), precision_for(len(table))
-        self._learner = Learner(self.model_, rate, batch_size, *where)
+        self._learner = Learner(
+            self.model_, rate, batch_size, device_for(self.device), large=is_large(len(table))
+        )
 
     def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
         """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
