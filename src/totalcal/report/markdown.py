@@ -1,8 +1,8 @@
 """Markdown pages with blocks that come from records: what stands between the marks is never typed by hand.
 
-<!-- results: table records/fashion.jsonl -->
-…
-<!-- end of results -->
+    <!-- results: table records/fashion.jsonl -->
+    …
+    <!-- end of results -->
 
 A block asks for `NAME FILE ARGUMENTS`, the file relative to the page.
 """
