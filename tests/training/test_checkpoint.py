@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
+import totalcal
+from totalcal.backbones import mlp
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.training import checkpoint as checkpoints
 from totalcal.training.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -106,6 +110,18 @@ def test_best_and_last_are_kept_apart(tmp_path: Path) -> None:
 def test_an_empty_folder_has_no_checkpoint(which: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"no {which} checkpoint"):
         load_checkpoint(tmp_path, which)  # type: ignore[arg-type]
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_PATIENCE", 0.1)
+    data = torch.randn(8, 2), torch.arange(8) % 2
+    model = totalcal.softmax(mlp(2, 2, hidden=(2,)), num_classes=2)
+    with FileLock(tmp_path / ".lock"), pytest.raises(CheckpointError, match="another process trains in"):
+        totalcal.fit(model, data, epochs=1, checkpoints=tmp_path, progress=False)
+    totalcal.fit(model, data, epochs=1, checkpoints=tmp_path, progress=False)
+    assert load_checkpoint(tmp_path).epoch == 1
 
 
 _KILLS = 5

@@ -11,12 +11,14 @@ import io
 import json
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from filelock import FileLock, Timeout
 from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
@@ -29,6 +31,8 @@ from totalcal.whole_files import whole_file
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+_PATIENCE = 6.0  # seconds: the workers of a killed run notice it within five, and hold its lock until then
 
 
 FORMAT = 2
@@ -206,6 +210,29 @@ class Keeper:
     configuration: dict[str, Any]
     fabric: "Fabric"
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder is this run's alone.
+
+        Raises:
+            CheckpointError: Another process trains there.
+        """
+        if not self.fabric.is_global_zero:
+            yield
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / ".lock", timeout=_PATIENCE)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise CheckpointError(
+                f"another process trains in {self.folder} just now. Wait for it, or choose another folder."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
     def resume(self, state: RunState) -> None:
         """Bring a run to where its last checkpoint stands, if there is one."""
         files = CheckpointFolder(self.folder)
@@ -229,6 +256,9 @@ class Keeper:
 
 class NoKeeper:
     """A run that leaves nothing behind but its model."""
+
+    def held(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def resume(self, state: RunState) -> None: ...
 

@@ -160,7 +160,8 @@ def fit(
                 entries["teacher"] = run.lessons.known_by(source, batch_size)
             keeper = Keeper(Path(checkpoints), checkpoint_steps, entries, fabric)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
-        return run.finish(keeper, [*bar, *callbacks])
+        with keeper.held():
+            return run.finish(keeper, [*bar, *callbacks])
 
 
 class Run:
