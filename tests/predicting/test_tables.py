@@ -198,9 +198,12 @@ def test_text_in_the_place_of_numbers_is_refused(write):
         rows_of(write(pa.table({"a": [1.0], "b": ["2"]})), NAMED)
 
 
-def test_a_damaged_file_is_named(write):
-    path = write(pa.table({"a": [1.0], "b": [2.0]}))
-    path.write_bytes(path.read_bytes()[:40])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:40], lambda data: data.replace(b"more", b"\xff\xfeor")]
+)
+def test_a_damaged_file_is_named(write, damage):
+    path = write(pa.table({"a": [1.0], "b": [2.0], "more": [3.0]}))
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UnreadableFileError, match=path.name):
         list(rows_of(path, NAMED).chunks(3))
 
