@@ -511,6 +511,16 @@ def raw_rows(folder: Path) -> Path:
     return written("rows.csv", RAW)(folder)
 
 
+def raw_columns(folder: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.feather
+
+    raw_rows(folder).unlink()
+    table = pa.table({"size": np.arange(8) / 7, "colour": ["red", "blue", None, "red"] * 2})
+    pa.feather.write_feather(table, folder / "rows.arrow")
+    return folder / "rows.arrow"
+
+
 def behind_steps(folder: Path) -> Path:
     raw_rows(folder)
     return folder / "model.totalcal"
@@ -587,6 +597,14 @@ def watched_table(folder: Path) -> Path:
     predicted(path)
     path.unlink()
     return (folder / "out.csv").rename(folder / "predictions.csv")
+
+
+def watched_columns(folder: Path) -> Path:
+    from totalcal.predicting.stream import predict_file
+
+    path = beside_a_model("rows.csv", ROWS)(folder)
+    predict_file(folder / "model.totalcal", path, folder / "predictions.arrow", workers=1)
+    return folder / "predictions.arrow"
 
 
 def watched(path: Path) -> Any:
@@ -771,12 +789,14 @@ SUBJECTS: dict[str, Subject] = {
     "rows, manifest": Subject(manifest, predicted_pictures),
     "rows, listed picture": Subject(listed_picture, predicted_pictures),
     "rows, raw columns": Subject(raw_rows, predicted_raw),
+    "rows, raw arrow": Subject(raw_columns, predicted),
     "model file, steps": Subject(
         behind_steps, predicted_raw, member("steps.skops"), with_member("steps.skops")
     ),
     "rows, stopped table": Subject(stopped_prediction("part"), resumed, sealed=True),
     "rows, progress": Subject(stopped_prediction("progress"), resumed, sealed=True),
     "watched table": Subject(watched_table, watched),
+    "watched arrow": Subject(watched_columns, watched),
     "service, json": Subject(
         written("a.json", '{"rows": [[1, 2, 3, 4.5], [5, -6e3, 7, 8]]}'), body("application/json")
     ),

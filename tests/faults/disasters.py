@@ -53,6 +53,7 @@ LOSING = COLUMNS[2:]
 MANY = 12  # kills of one piece of work
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where files cost no disk
 SECONDS = 180  # of one piece of work
+OF_THE_SYSTEM = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EAGAIN)  # no space, no thread, …
 HEAVY = ("lightning_fabric", "pandas", "pyarrow.parquet", "sklearn.metrics")  # before a trial finds the rest
 Results = dict[str, str]
 
@@ -214,7 +215,7 @@ class Child(NamedTuple):
                     said = pipe.read()
                 if os.WIFSIGNALED(status):
                     return "died", f"signal {os.WTERMSIG(status)}"
-                end, words = json.loads(said)
+                end, words = json.loads(said or '["died", "it said nothing"]')
                 return end, words
             time.sleep(0.005)
         os.kill(self.pid, signal.SIGKILL)
@@ -237,26 +238,36 @@ def started(work: Callable[[], None], fault: Callable[[], None] = lambda: None) 
     if pid:
         os.close(writing)
         return Child(pid, reading)
-    os.close(reading)
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (1, 2):
-        os.dup2(null, stream)
     try:
-        fault()
-        work()
-        said = ["right", ""]
+        os.close(reading)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (1, 2):
+            os.dup2(null, stream)
+        os.write(writing, json.dumps(_told(work, fault)).encode())
+    finally:
+        os._exit(0)  # whatever happens: a fork never goes on with what its parent was about
+
+
+def _told(work: Callable[[], None], fault: Callable[[], None]) -> tuple[str, str]:
+    """Do the work, and tell how it ended; that has memory enough in any case."""
+    try:
+        try:
+            fault()
+            work()
+        finally:
+            most = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except TotalcalError as error:
-        said = ["clear", str(error)]
+        return "clear", str(error)[:2000]
     except MemoryError as error:
-        said = ["clear", f"MemoryError: {error}"]
+        return "clear", f"MemoryError: {error}"
     except OSError as error:
-        said = ["clear" if error.errno else "traceback", f"{type(error).__name__}: {error}"]
+        return "clear" if error.errno in OF_THE_SYSTEM else "traceback", f"{type(error).__name__}: {error}"
     except RuntimeError as error:
-        said = ["clear" if "allocate memory" in str(error) else "traceback", f"RuntimeError: {error}"]
+        return "clear" if "allocate memory" in str(error) else "traceback", f"RuntimeError: {error}"[:2000]
     except BaseException as error:
-        said = ["traceback", f"{type(error).__name__}: {error}"]
-    os.write(writing, json.dumps([said[0], said[1][:2000]]).encode())
-    os._exit(0)
+        return "traceback", f"{type(error).__name__}: {error}"[:2000]
+    return "right", ""
 
 
 # -- faults
@@ -414,7 +425,7 @@ def starve(place: Place) -> tuple[str, str]:
             ctypes.CDLL(None).malloc_trim(0)  # what the parent has freed would be memory enough
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
         most = used + int(2 ** place.random.uniform(12, 24))
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
 
     return place.start(limit).end()
 
