@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+# Some virtual processors announce AMX and do not grant it: oneDNN then dies of an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+
 from totalcal.records.folders import RunFolder
 from totalcal.records.store import append_line
 

@@ -171,7 +171,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, recipe):
 
 
 def test_as_many_class_names_as_classes(tmp_path, recipe):
-    with pytest.raises(InputError, match="3 classes, but 2 names"):
+    with pytest.raises(InputError, match="3 classes, but got 2 names"):
         save(recipe.build(), tmp_path / "it", classes=["a", "b"])
 
 

@@ -1,6 +1,7 @@
 """The page in a real browser: headless Chromium under Playwright."""
 
 import base64
+import re
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_it_shows_training_pictures_and_the_classes_left(page, digits, picture):
 def test_it_shows_the_monitor(page, digits, picture):
     drop(page, picture(digits[0][7]))
     page.wait_for_selector("#stream:visible")
-    assert "rows" in page.locator("#watched").inner_text()
+    assert re.match(r"\d+ rows?; ", page.locator("#watched").inner_text())
     assert page.locator("#ranks figure").count() == 2
     assert page.locator("#ranks .tenths").first.locator("i").count() == 10
 
