@@ -233,13 +233,13 @@ def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
 def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
     generator = np.random.default_rng(0)
     table, labels = generator.normal(size=(17_000, 2)), generator.integers(2, size=17_000)  # nothing to learn
-    arguments = {"hidden": (4,), "patience": 4, "max_epochs": 12, "remember": False, "random_state": 0}
+    arguments = {"hidden": (4,), "patience": 3, "max_epochs": 12, "remember": False, "random_state": 0}
     model = SoftmaxClassifier(**arguments).fit(table, labels)
     epochs = model._learner.history.epochs
     best, rate, expected = np.inf, epochs[0].learning_rate, []
     for epoch in epochs:
         expected.append(rate)
-        rate = rate if epoch.validation_nll < best else rate / 2  # a quarter of the patience is one epoch
+        rate = rate if epoch.validation_nll < best else rate / 2  # half of the patience is one epoch
         best = min(best, epoch.validation_nll)
     assert [epoch.learning_rate for epoch in epochs] == pytest.approx(expected)
     assert expected[-1] < expected[0]

@@ -57,7 +57,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows on.
         model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
         learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size. Beyond
-            16,000 rows it is halved after each quarter of `patience` without progress.
+            16,000 rows it is halved when half of `patience` has passed without progress.
         batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more, at most 1024, in
             larger tables.
         max_epochs: How often a row is seen, at most.

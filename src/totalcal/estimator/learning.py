@@ -247,9 +247,9 @@ class Learner:
             group["lr"] = rate  # rows that come later are learned as fast as the first ones
 
     def _slow_down(self, patience: int) -> None:
-        """Halve the learning rate after each quarter of the patience without progress."""
-        stalled, quarter = self.history.epochs_without_progress(), max(1, patience // 4)
-        if stalled and stalled % quarter == 0:
+        """Halve the learning rate after each half of the patience without progress."""
+        stalled, half = self.history.epochs_without_progress(), max(1, patience // 2)
+        if stalled and stalled % half == 0:
             for group in self.optimizer.param_groups:
                 group["lr"] /= 2
 
