@@ -215,7 +215,9 @@ class Child(NamedTuple):
                     said = pipe.read()
                 if os.WIFSIGNALED(status):
                     return "died", f"signal {os.WTERMSIG(status)}"
-                end, words = json.loads(said or '["died", "it said nothing"]')
+                if not said:
+                    return "died", f"exit status {os.WEXITSTATUS(status)}, without a word"
+                end, words = json.loads(said)
                 return end, words
             time.sleep(0.005)
         os.kill(self.pid, signal.SIGKILL)
@@ -244,19 +246,21 @@ def started(work: Callable[[], None], fault: Callable[[], None] = lambda: None) 
         for stream in (1, 2):
             os.dup2(null, stream)
         os.write(writing, json.dumps(_told(work, fault)).encode())
+        os._exit(0)
     finally:
-        os._exit(0)  # whatever happens: a fork never goes on with what its parent was about
+        os._exit(3)  # whatever happens: a fork never goes on with what its parent was about
 
 
 def _told(work: Callable[[], None], fault: Callable[[], None]) -> tuple[str, str]:
     """Do the work, and tell how it ended; that has memory enough in any case."""
+    lift, limits = resource.setrlimit, resource.getrlimit(resource.RLIMIT_AS)
+    memory = resource.RLIMIT_AS
     try:
         try:
             fault()
             work()
         finally:
-            most = resource.getrlimit(resource.RLIMIT_AS)[1]
-            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            lift(memory, limits)
     except TotalcalError as error:
         return "clear", str(error)[:2000]
     except MemoryError as error:
