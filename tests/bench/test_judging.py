@@ -145,6 +145,20 @@ def test_a_damaged_net_is_never_built_from_and_is_trained_again_to_the_same_bits
     assert plain.damaged_nets == []
 
 
+def test_a_net_that_is_lost_does_not_give_way_to_the_epoch_before(tmp_path):
+    configs = Grid("digits", "laptop", TINY | {"epochs": 2}).configurations(["softmax", "temperature"], 1)
+    jobs = grid_jobs(configs, tmp_path)
+    jobs.run("sequential")
+    plain, scaled = jobs.folders()
+    record = scaled.records_file.read_bytes()
+    (plain.checkpoints / "last.pt").unlink()
+    with pytest.raises(CheckpointError, match=r"last\.pt is missing"):
+        trained_process(plain)
+    scaled.done_file.unlink()
+    grid_jobs(configs, tmp_path).run("sequential")
+    assert scaled.records_file.read_bytes() == record
+
+
 def test_a_stopped_run_whose_checkpoints_are_all_damaged_is_trained_from_the_start(runs, tmp_path):
     (config,) = Grid("digits", "laptop", TINY).configurations(["softmax"], 1)
     stopped = RunFolder(tmp_path / config.name)

@@ -169,7 +169,7 @@ class RunFolder:
     def _reopen_if_nets_are_damaged(self) -> None:
         """A finished run whose net is not the one it left goes on from its epoch before, to the same bits."""
         damaged = self._damaged_nets() if self.done_file.exists() else []
-        for net in damaged:
+        for net in filter(_is_there, damaged):
             _set_aside(net)
         if damaged:
             self.reopen()
@@ -257,13 +257,16 @@ class RunFolder:
     @property
     def damaged_nets(self) -> list[str]:
         """Which checkpoints are not those the finished run left: nothing may be built from them."""
-        return [f"{net.name} is not what the run wrote." for net in self._damaged_nets()]
+        return [_mismatch(net, "") for net in self._damaged_nets()]
 
     def _damaged_nets(self) -> list[Path]:
         finished = [event for event in self.timing.events if event["event"] == "finished"]
         nets = (finished[-1].get("nets") if finished else None) or {}
-        there = {self.path / name: digest for name, digest in nets.items() if _is_there(self.path / name)}
-        return [net for net, digest in there.items() if _mismatch(net, digest)]
+        vouched = {self.path / name: digest for name, digest in nets.items()}
+        there = {net: digest for net, digest in vouched.items() if _is_there(net)}
+        last = self.checkpoints / "last.pt"  # in whose place the epoch before would be read
+        lost = [last] if there and last in vouched and last not in there else []
+        return lost + [net for net, digest in there.items() if _mismatch(net, digest)]
 
     @property
     def is_settled(self) -> bool:
