@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from totalcal.cli import app
-from totalcal.cli.app import ExitCode, example_of, run
+from totalcal.cli.app import PANELS, ExitCode, example_of, run
 from totalcal.errors import DivergenceError, InputError
 
 
@@ -55,6 +56,13 @@ def test_help_groups_the_commands_and_shows_an_example_of_each() -> None:
     for name, command in commands.items():
         assert example_of(command).startswith(f"totalcal {name}"), f"{name} has no example in its help"
         assert example_of(command) in shown
+
+
+def test_help_begins_where_a_newcomer_does() -> None:
+    shown = totalcal("--help").stdout
+    places = [shown.index(f" {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    assert PANELS[0] == "Start here"
 
 
 def test_help_says_what_the_exit_codes_mean() -> None:
@@ -111,6 +119,20 @@ def test_a_name_in_an_error_cannot_colour_the_terminal(capsys: pytest.CaptureFix
 
     run(small, [])
     said = "InputError: there is no [bold]\\x1b[31mred.csv.\n  Give another one.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_warning_is_its_words_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    small = typer.Typer()
+
+    @small.command()
+    def resume() -> None:
+        warnings.warn("\x1b[31mout.csv.part is not as it was written. Going on from row 20.", stacklevel=1)
+
+    with pytest.warns(UserWarning, match="not as it was written"):
+        run(small, ["--debug"])
+    assert run(small, []) == ExitCode.DONE
+    said = "Warning: \\x1b[31mout.csv.part is not as it was written. Going on from row 20.\n"
     assert capsys.readouterr().err == said
 
 

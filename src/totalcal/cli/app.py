@@ -4,7 +4,9 @@ Every file of commands beside this one registers itself here.
 """
 
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from typing import Any
 
@@ -41,8 +43,17 @@ class Example(str):
         return shown
 
 
+PANELS = ("Start here", "Models", "Judge", "Experiments", "Look", "Data", "Learn")
+
+
 class WithExamples(TyperGroup):
     """A group whose list of commands shows, for each, what it does and one line that works."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Panel by panel; one of a panel that `PANELS` does not name comes last."""
+        places = {panel: place for place, panel in enumerate(PANELS)}
+        panels = {name: str(getattr(each, "rich_help_panel", "")) for name, each in self.commands.items()}
+        return sorted(super().list_commands(ctx), key=lambda name: places.get(panels[name], len(PANELS)))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
@@ -62,17 +73,30 @@ def example_of(command: Any) -> str:
 def run(app: Callable[..., Any], arguments: list[str]) -> int:
     """Run a command and return its exit code; what goes wrong is one line, or a traceback with --debug."""
     words = [word for word in arguments if word != "--debug"]  # wherever it stands
+    debug = len(words) < len(arguments)
     try:
-        return app(words, prog_name="totalcal", standalone_mode=False) or ExitCode.DONE
+        with nullcontext() if debug else _warnings_in_one_line():
+            return app(words, prog_name="totalcal", standalone_mode=False) or ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted")
         return ExitCode.INTERRUPTED
     except Exception as error:
-        if len(words) < len(arguments):
+        if debug:
             raise
         known = _without_torch(error) or error
         _say(_in_one_line(known))
         return _code(known)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """A warning is for the user: its words, without the line of code that gave it."""
+    pythons = warnings.showwarning
+    warnings.showwarning = lambda message, *_, **__: _say(f"Warning: {message}", typer.colors.YELLOW)
+    try:
+        yield
+    finally:
+        warnings.showwarning = pythons
 
 
 def _without_torch(error: Exception) -> TotalcalError | None:
@@ -105,10 +129,10 @@ def _code(error: Exception) -> ExitCode:
     return ExitCode.USAGE if isinstance(error, _UsageError | TotalcalError) else ExitCode.FAILED
 
 
-def _say(line: str) -> None:
+def _say(line: str, colour: str = typer.colors.RED) -> None:
     if line:
         shown = "\n".join(map(printable, line.split("\n")))
-        typer.secho(shown, fg=typer.colors.RED, err=True)
+        typer.secho(shown, fg=colour, err=True)
 
 
 __all__ = ["OWN_BACKBONE", "Example", "ExitCode", "app"]
@@ -119,6 +143,7 @@ OWN_BACKBONE = typer.Option(
     metavar="PACKAGE.MODULE:FACTORY",
     help="The factory of your own net, if the file needs it: your code, called without arguments.",
 )
+"""The option of every command that opens a model file."""
 
 app = typer.Typer(
     name="totalcal",
@@ -129,6 +154,7 @@ app = typer.Typer(
     help="Classifiers that know what they do not know, and prove it.",
     epilog="Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 130 interrupted.",
 )
+"""The application that `totalcal` runs; every file of commands adds its own."""
 
 
 def _print_version(wanted: bool) -> None:
