@@ -87,6 +87,7 @@ def test_status_says_what_is_done_and_leaves_an_exit_code(runs, capsys):
         (["run", "digits", "--models", "ept"], "etp"),
         (["run", "digits", "--set", "wieght_kl=0"], "weight_kl_scale"),
         (["run", "digits", "--set", "weight_kl"], "name=value"),
+        (["run", "digits", "--set", f"train_limit={'[' * 3000}"], "train_limit is a number of rows"),
         (["table", "nowhere"], "totalcal run"),
     ],
 )

@@ -205,9 +205,10 @@ def test_at_least_two_classes_stay():
 
 
 @pytest.mark.parametrize("name", ["held_out", "train_limit", "test_limit", "ood_limit", "max_length"])
-def test_a_negative_limit_is_refused(name):
+@pytest.mark.parametrize("limit", [-1, 2.5, "many", [10]])
+def test_a_limit_that_is_no_number_of_rows_is_refused(name, limit):
     with pytest.raises(InputError, match=name):
-        TaskOptions(**{name: -1})
+        TaskOptions(**{name: limit})
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import typer
 
 from totalcal.cli.app import Example, ExitCode, app
 from totalcal.cli.results import DEFAULT_RUNS, Runs
+from totalcal.errors import UnreadableFileError
+from totalcal.reading import parse_json
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -51,6 +53,7 @@ def live_progress(folders: Look) -> Iterator[None]:
 
 
 def print_progress(progress: "GridProgress", err: bool = False) -> None:
+    """Prints how far a grid is, on standard error if asked."""
     from rich.console import Console
 
     from totalcal.records.progress import progress_view
@@ -59,6 +62,8 @@ def print_progress(progress: "GridProgress", err: bool = False) -> None:
 
 
 class Engine(StrEnum):
+    """Where runs take place."""
+
     LOKY = "loky"
     SEQUENTIAL = "sequential"
     RAY = "ray"
@@ -196,8 +201,8 @@ def parsed_settings(settings: list[str], epochs: int | None) -> dict[str, Any]:
 def _parsed(text: str) -> Any:
     """Numbers, lists, true, false and null as in JSON; everything else is a word."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text, "--set")
+    except UnreadableFileError:
         return text
 
 

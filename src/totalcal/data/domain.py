@@ -64,9 +64,9 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         for name in ("held_out", "train_limit", "test_limit", "ood_limit", "max_length"):
-            value = getattr(self, name)
-            if value is not None and value < (0 if name == "held_out" else 1):
-                raise InputError(f"{name} is a number of rows or words, or None for all, not {value}.")
+            value, least = getattr(self, name), 0 if name == "held_out" else 1
+            if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+                raise InputError(f"{name} is a number of rows or words, or None for all, not {value!r:.40}.")
 
 
 @dataclass(frozen=True)
