@@ -46,7 +46,7 @@ def everything(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
         try:
             found[asked[0]] = distribution(asked[0])
         except PackageNotFoundError:
-            continue
+            raise SystemExit(f"{asked[0]} is not installed: pip install --editable '.[all]' first") from None
         waiting += needed(*asked)
     del found[name]
     return dict(sorted(found.items()))

@@ -3,9 +3,12 @@
 import pydoc
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from totalcal import __version__
 
@@ -43,3 +46,18 @@ def test_the_table_of_formulas_is_found_at_all():
 
 def test_the_citation_has_the_version_of_the_package():
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_every_package_that_we_ask_for_is_pinned_and_has_its_licence_listed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (everything,) = (Requirement(line) for line in extras["all"])
+    lines = [*project["dependencies"], *(line for extra in everything.extras for line in extras[extra])]
+    wanted = {canonicalize_name(Requirement(line).name) for line in lines}
+    pinned = re.findall(r"^(\S+)==\S+$", (ROOT / "deploy" / "pinned.txt").read_text(encoding="utf-8"), re.M)
+    listed = re.findall(
+        r"^\| (\S+) \| \d\S* \|", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.M
+    )
+    assert len(wanted) > 15
+    assert wanted <= set(pinned)
+    assert pinned == listed
