@@ -307,10 +307,27 @@ def api_page() -> str:
         parts.append(f"## {title}")
         parts += [_documented(homes[name]) for name in names if name in homes]
     parts.append("## For scikit-learn")
-    listed = ", ".join(f"`{name}`" for name in classifiers)
-    parts.append(f"{listed}: one class per model, all with the parameters of this one.")
+    parts.append("One class per model. All of them have the parameters and methods of `ProcessClassifier`.")
+    parts += [_classifier(name, homes) for name in classifiers]
     parts.append(_documented("totalcal.estimator.classifier.ProcessClassifier"))
+    parts += [
+        "## The version",
+        _headed("__version__", "totalcal.version"),
+        "The installed release, a string.",
+    ]
     return "\n\n".join(parts) + "\n"
+
+
+def _classifier(name: str, homes: dict[str, str]) -> str:
+    """An entry for a class that is made from the registry, where mkdocstrings cannot see it."""
+    from totalcal import registry
+
+    model = next(model for model in registry.MODELS if registry.classifier_name(model) == name)
+    return f"{_headed(name, homes[name])}\n\nThe scikit-learn classifier of [`{model}`][{homes[model]}]."
+
+
+def _headed(name: str, home: str) -> str:
+    return f"### `{name}` {{ #{home} }}"
 
 
 def _documented(name: str) -> str:

@@ -102,6 +102,7 @@ def tensors(inputs: Inputs) -> Iterator[Tensor]:
 
 
 def device(inputs: Inputs) -> torch.device:
+    """Where the first tensor is."""
     return next(tensors(inputs)).device
 
 

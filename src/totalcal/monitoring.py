@@ -352,6 +352,7 @@ class Monitor:
 
     @property
     def status(self) -> Status:
+        """What the monitor has found so far."""
         watched = self.detectors.items()
         return Status(
             self.rows,
@@ -375,6 +376,7 @@ class Monitor:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Monitor":
+        """The monitor that `as_json` described."""
         detectors = {name: Detector.from_json(each) for name, each in content["detectors"].items()}
         return cls(
             detectors, content["false_alarms"], content["rows"], content["decided"], content["accepted"]

@@ -290,7 +290,10 @@ class Sampling:
 
 
 DETERMINISTIC = Sampling(draws=0)
+"""Nothing is drawn: the means of the weights and of the memory."""
+
 BY_MOMENTS = Sampling(draws="moments", seed=0, shared=True)
+"""Nothing is drawn either: fixed points stand for the moments (`draws="moments"`)."""
 
 
 class Familiarity(NamedTuple):
@@ -327,6 +330,7 @@ class Predictive:
 
     @property
     def draws(self) -> int:
+        """How many draws of θ the prediction has."""
         return self.belief.mean.shape[0]
 
     @cached_property
@@ -457,4 +461,6 @@ class Predictor(Protocol):
 
     def predict(
         self, inputs: Any, *, draws: int = 10, generator: torch.Generator | None = None
-    ) -> Predictive: ...
+    ) -> Predictive:
+        """The predictive distribution of each row."""
+        ...

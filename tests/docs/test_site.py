@@ -1,17 +1,22 @@
 """The site builds without a warning and offline; the gallery runs; every name and command has its place."""
 
+import ast
 import os
 import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import totalcal
+
 ROOT = Path(__file__).parents[2]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
 SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
+PACKAGE = ROOT / "src" / "totalcal"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +52,32 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
     html = (site / "reference" / "api.html").read_text(encoding="utf-8")
-    homes = {name: home for name, home in SITE["public_names"]().items() if not name.endswith("Classifier")}
-    assert len(homes) > 25
+    homes = {"__version__": "totalcal.version", **SITE["public_names"]()}
+    assert set(totalcal.__all__) <= homes.keys()
     assert [name for name, home in homes.items() if f'id="{home}"' not in html] == []
+
+
+def test_whatever_has_no_underscore_is_in_the_reference(site: Path) -> None:
+    """Functions, classes, what an `__all__` lists, and the methods of the classes that users hold."""
+    html = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
+    entries = set(re.findall(r'id="(totalcal[\w.]*)"', html))
+    names = {name for file in sorted(PACKAGE.rglob("*.py")) for name in documented_names(file)}
+    assert len(names) > 700
+    assert sorted(names - entries) == []
+
+
+def documented_names(file: Path) -> Iterator[str]:
+    tree, dotted = ast.parse(file.read_text(encoding="utf-8")), SITE["_dotted"](file)
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    listed = strings if "__all__" in file.read_text(encoding="utf-8") else set()
+    held = set(SITE["public_names"]().values())
+    for node in tree.body:
+        for name in SITE["_defined"](node):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) or name in listed:
+                yield f"{dotted}.{name}"
+        if isinstance(node, ast.ClassDef) and f"{dotted}.{node.name}" in held:
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+            yield from (f"{dotted}.{node.name}.{name}" for each in methods for name in SITE["_defined"](each))
 
 
 def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> None:

@@ -22,6 +22,8 @@ Runs = Annotated[Path, typer.Argument(help="The folder of runs: TOTALCAL_RUNS, e
 
 
 class Format(StrEnum):
+    """How a table is printed."""
+
     TEXT = "text"
     MARKDOWN = "markdown"
     LATEX = "latex"

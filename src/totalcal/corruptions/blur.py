@@ -110,6 +110,7 @@ _ROUNDING: Final = (
 
 
 def gaussian_blur(images: Tensor, draws: Draws, sigma: float) -> Tensor:
+    """A Gaussian blur; sigma is in pixels."""
     return _smooth(images, sigma)
 
 

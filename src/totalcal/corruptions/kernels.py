@@ -79,6 +79,7 @@ def to_planes(images: Tensor) -> Tensor:
 
 
 def from_planes(planes: Tensor) -> Tensor:
+    """Planes [batch, 3, side, side] as images of bytes, [batch, side, side, 3]."""
     return truncate(planes).permute(0, 2, 3, 1).contiguous()
 
 
@@ -94,6 +95,7 @@ def truncate(levels: Tensor) -> Tensor:
 
 
 def from_grey(images: Tensor) -> Tensor:
+    """Grey images as three equal channels."""
     return images.unsqueeze(-1).expand(*images.shape, 3).contiguous()
 
 
@@ -104,10 +106,12 @@ def to_grey(images: Tensor) -> Tensor:
 
 
 def opencv(purpose: str) -> ModuleType:
+    """OpenCV, or an error that says what needs it and how to install it."""
     return _optional("cv2", "OpenCV", purpose)
 
 
 def pillow(module: str, purpose: str) -> ModuleType:
+    """A module of Pillow, or an error that says what needs it and how to install it."""
     return _optional(f"PIL.{module}", "Pillow", purpose)
 
 
@@ -159,6 +163,7 @@ def band(taps: Tensor, size: int, border: Border) -> Tensor:
 
 
 def gaussian_taps(sigma: float, radius: int) -> Tensor:
+    """The 2 · radius + 1 weights of a Gaussian kernel, which sum to 1."""
     taps = torch.exp(-0.5 * (torch.arange(-radius, radius + 1, dtype=torch.float64) / sigma) ** 2)
     return taps / taps.sum()
 
@@ -170,6 +175,7 @@ def gaussian(size: int, sigma: float, border: Border = nearest, truncate: float 
 
 
 def smooth(planes: Tensor, sigma: float, border: Border = nearest, truncate: float = 4.0) -> Tensor:
+    """Planes after `gaussian`, along both axes."""
     matrix = gaussian(planes.shape[-1], sigma, border, truncate)
     return apply(planes, matrix, matrix)
 

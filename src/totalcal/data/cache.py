@@ -36,6 +36,8 @@ class Statistics(NamedTuple):
 
 
 class Decoded(NamedTuple):
+    """A split as the cache holds it: its arrays and their statistics."""
+
     arrays: Arrays
     statistics: Statistics
 

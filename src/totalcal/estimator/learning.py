@@ -62,6 +62,7 @@ class Rows(NamedTuple):
 
 
 def refuse_sparse(table: Any) -> None:
+    """Raises TypeError for a sparse table, and says what to do instead."""
     if issparse(table):
         raise TypeError(
             "Sparse data was passed for X, but dense data is required. "
@@ -91,6 +92,7 @@ def checked(
 
 
 def check_classes(classes: npt.NDArray[Any], who: str) -> None:
+    """Raises LabelError if there are fewer than two classes."""
     if len(classes) < 2:
         raise LabelError(f"{who} needs at least 2 classes, but the labels hold {len(classes)} class.")
 

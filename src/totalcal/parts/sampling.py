@@ -295,6 +295,7 @@ def _restore_random_state(generator: torch.Generator | None, device: torch.devic
 
 
 def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:
+    """All layers within a module whose weights have a distribution."""
     return [layer for layer in module.modules() if isinstance(layer, StochasticLayer)]
 
 

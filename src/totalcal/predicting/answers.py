@@ -131,6 +131,7 @@ def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None
 
 
 def class_names(saved: "SavedModel") -> tuple[Any, ...]:
+    """The names of the classes that the file has, or else their numbers."""
     return saved.classes or tuple(range(saved.model.num_classes))
 
 

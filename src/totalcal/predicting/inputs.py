@@ -276,6 +276,7 @@ def _as_it_is(decoded: Any) -> Any:
 
 
 def row_names(start: int, count: int) -> list[str]:
+    """What messages call rows that have no names of their own."""
     return [f"row {row}" for row in range(start, start + count)]
 
 

@@ -340,6 +340,7 @@ _ODD = re.compile(r'[",\r]|^[=+\-−@\t]', re.MULTILINE)
 
 
 def beside(path: Path, suffix: str) -> Path:
+    """The file next to an output whose name has one more suffix."""
     return path.with_name(path.name + suffix)
 
 

@@ -163,6 +163,7 @@ def opened_columns(path: Path) -> Iterator[Any]:
 
 
 def schema_of(file: Any) -> Any:
+    """The Arrow schema of an open Parquet or Arrow file."""
     return file.schema_arrow if _is_parquet(file) else file.schema
 
 

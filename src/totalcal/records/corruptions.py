@@ -67,6 +67,7 @@ def corruption_records(root: Path) -> list[Record]:
 
 
 def corruption_columns(records: Iterable[Record]) -> list[CorruptionColumn]:
+    """One column per task and preset, from the lines of `corruptions.jsonl`."""
     columns = by_column(records).items()
     return [_column(task, preset, _comparable(lines)) for (task, preset), lines in columns]
 

@@ -96,6 +96,7 @@ def grid_progress(folders: Iterable[RunFolder]) -> GridProgress:
 
 
 def run_progress(folder: RunFolder) -> RunProgress:
+    """How far one run is, from what its folder holds."""
     try:
         config = folder.config
         kind, seed, epochs = (
@@ -261,14 +262,17 @@ def gather(runs: Path, target: Path) -> Gathered:
 
 
 def timing_file(records: Path) -> Path:
+    """Where the timing of gathered records is kept: beside them."""
     return records.with_suffix(".timing.jsonl")
 
 
 def corruptions_file(records: Path) -> Path:
+    """Where the corruption benchmark of gathered records is kept: beside them."""
     return records.with_suffix(".corruptions.jsonl")
 
 
 def domain_file(records: Path) -> Path:
+    """Where the domain benchmark of gathered records is kept: beside them."""
     return records.with_suffix(".domain.jsonl")
 
 

@@ -302,6 +302,7 @@ class Gate:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The gate that `as_json` described."""
         bars = [
             Bar(bar["score"], math.inf if bar["threshold"] is None else bar["threshold"], bar["verdict"])
             for bar in content["bars"]

@@ -220,9 +220,11 @@ class PredictionSets:
         return within
 
     def as_json(self) -> dict[str, Any]:
+        """Plain values, for a file."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The sets that `as_json` described."""
         sampling = Sampling(**content["sampling"])
         return cls(content["coverage"], content["method"], tuple(content["scores"]), sampling)

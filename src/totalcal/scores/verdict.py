@@ -101,10 +101,12 @@ class Verdict:
 
     @property
     def bins(self) -> int:
+        """How many bins the calibration error has."""
         return self.ece.bins
 
     @property
     def direction(self) -> str:
+        """Overconfident, underconfident or balanced."""
         return self.reliability.direction
 
     @property
@@ -119,11 +121,13 @@ class Verdict:
 
     @property
     def auroc_mean(self) -> float | None:
+        """The mean AUROC over the panel; None without OOD sets."""
         values = [self._ranking(name).auroc for name in self.panel]
         return sum(values) / len(values) if values else None
 
     @property
     def auroc_worst(self) -> float | None:
+        """The lowest AUROC of the panel; None without OOD sets."""
         return None if self.worst is None else self._ranking(self.worst).auroc
 
     @property

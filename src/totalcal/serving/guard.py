@@ -137,6 +137,7 @@ class Guard:
 
 
 def too_slow(seconds: float) -> RefusalError:
+    """The refusal of a request that took longer to arrive than it may."""
     return RefusalError(408, f"the request did not arrive within {seconds:g} seconds.", Connection="close")
 
 

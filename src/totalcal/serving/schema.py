@@ -49,6 +49,7 @@ def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
 
 
 def listed(items: Schema, **limits: int) -> Schema:
+    """The schema of an array of such items."""
     return {"type": "array", "items": items, **limits}
 
 
@@ -88,6 +89,7 @@ def bodies_for_people(
 
 
 def takes_pictures(shape: Sequence[int] | None) -> bool:
+    """Whether rows of this shape are pictures: one or three channels, height, width."""
     return shape is not None and len(shape) == 3 and shape[0] in (1, 3)
 
 

@@ -73,6 +73,7 @@ def gaussians(generator: torch.Generator) -> Toy:
 
 
 def class_centres() -> Tensor:
+    """The means of the two Gaussian classes (appendix B.1)."""
     return torch.tensor([-1.0, 1.0])
 
 
@@ -100,6 +101,7 @@ TOYS: dict[str, Callable[[torch.Generator], Toy]] = {"gaussians": gaussians, "ir
 
 
 def toy_named(name: str) -> Callable[[torch.Generator], Toy]:
+    """What makes a toy, by name, or an error that suggests the nearest name."""
     if name not in TOYS:
         raise UnknownNameError("toy", name, TOYS)
     return TOYS[name]
@@ -232,6 +234,7 @@ def window(study: Study, margin: float = 1.0) -> tuple[Tensor, Tensor]:
 
 
 def numbers(study: Study) -> ToyNumbers:
+    """The figure of a toy as numbers: what `totalcal toy --json` prints."""
     toy, inputs = study.toy, line(study)
     right, distance = toy.right_class(inputs), toy.distance(inputs)
     evidence = study.evidence(inputs, draws=DRAWS_TO_MEASURE)

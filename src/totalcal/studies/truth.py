@@ -69,6 +69,7 @@ def points(task: GaussianTask, count: int) -> Points:
 
 
 def training_set(task: GaussianTask, examples: int, seed: int) -> Batch:
+    """Examples to learn from, as tensors."""
     data = task.sample(examples, seed)
     return Batch(torch.as_tensor(data.inputs), torch.as_tensor(data.labels))
 
