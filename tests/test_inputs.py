@@ -51,6 +51,52 @@ def test_arrays_and_tokenizers_outputs_become_tensors():
     assert kinds.as_inputs([[1.0, 2.0], [3.0, 4.0]]).shape == (2, 2)
 
 
+def test_the_fields_of_a_structured_array_are_a_mapping_or_a_tuple():
+    form = [("ids", np.int64, 3), ("weight", np.float32)]  # 28 bytes: no field alone can be seen by torch
+    rows = np.array([((1, 2, 3), 0.5), ((4, 5, 6), 0.25)], form)
+    same(
+        kinds.as_inputs(rows),
+        {"ids": torch.tensor([[1, 2, 3], [4, 5, 6]]), "weight": torch.tensor([0.5, 0.25])},
+    )
+    same(kinds.as_inputs(rows[:1]), {"ids": torch.tensor([[1, 2, 3]]), "weight": torch.tensor([0.5])})
+    numbered = kinds.as_inputs(rows.astype([("0", np.int64, 3), ("1", np.float32)]))
+    same(numbered, (torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([0.5, 0.25])))
+
+
+class Tagger(nn.Module):
+    def forward(self, input_ids, attention_mask):
+        return (input_ids * attention_mask).float()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [
+        ({"input_ids": torch.ones(2, 3)}, "but got input_ids"),
+        ({"ids": torch.ones(2, 3), "mask": torch.ones(2, 3)}, "but got ids, mask"),
+        (torch.ones(2, 3), "but got one tensor"),
+        ((torch.ones(2, 3),) * 3, "but got 3 tensors"),
+    ],
+)
+def test_inputs_that_are_not_the_arguments_of_a_net_are_named(inputs, given):
+    with pytest.raises(InputError, match=f"the net takes input_ids, attention_mask, {given}"):
+        kinds.call(Tagger(), inputs)
+
+
+def test_a_net_that_fails_by_itself_says_so_in_its_own_words():
+    class Broken(nn.Module):
+        def forward(self, inputs):
+            return inputs + None
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        kinds.call(Broken(), torch.ones(2, 3))
+
+
+def test_labels_in_a_mapping_are_not_handed_to_a_net():
+    ids = torch.ones(2, 3)
+    same(kinds.checked_inputs({"ids": ids, "labels": torch.zeros(2)}), {"ids": ids})
+    same(kinds.checked_inputs({"label": ids}), {"label": ids})
+
+
 def test_labels_are_found_by_the_conventions_of_the_field():
     x, y = torch.zeros(2, 3), torch.tensor([0, 1])
     for batch in [(x, y), [x, y], {"x": x, "labels": y}, {"x": x, "label": y}, ((x, x), y), ({"x": x}, y)]:

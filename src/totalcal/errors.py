@@ -13,6 +13,10 @@ class InputError(TotalcalError, ValueError):
     """The numbers given cannot be used: not finite, empty, out of range."""
 
 
+class NotFiniteError(InputError):
+    """Some rows are not finite, or have no finite prediction; the others can be used."""
+
+
 class ShapeError(InputError):
     """A tensor or array has another shape than the call needs."""
 

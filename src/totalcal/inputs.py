@@ -7,12 +7,14 @@ output take the same way.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from totalcal.errors import InputError, LabelError, ShapeError
+from totalcal.errors import InputError, LabelError, NotFiniteError, ShapeError
 
 Inputs: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
 
@@ -31,7 +33,8 @@ def as_inputs(value: Any) -> Inputs:
     """Arrays, lists and tokenizers' outputs as tensors; the kind of container is kept.
 
     Args:
-        value: A tensor or an array, or a mapping or tuple of them. A list is an array.
+        value: A tensor or an array, or a mapping or tuple of them. A list is an array. A structured array is
+            a mapping of its fields, or a tuple where these are called 0, 1, ….
 
     Returns:
         A tensor, a dictionary of tensors, or a (named) tuple of tensors, all with as many rows.
@@ -43,6 +46,8 @@ def as_inputs(value: Any) -> Inputs:
     >>> as_inputs({"ids": [[0, 0, 0], [0, 0, 0]], "mask": torch.ones(2, 3)})["ids"].shape
     torch.Size([2, 3])
     """
+    if getattr(getattr(value, "dtype", None), "names", None):
+        value = _from_fields(value)
     if isinstance(value, Mapping):
         inputs: Inputs = {str(name): _tensor(part, f"inputs[{name!r}]") for name, part in value.items()}
     elif isinstance(value, tuple):
@@ -51,6 +56,14 @@ def as_inputs(value: Any) -> Inputs:
         inputs = _tensor(value, "inputs")
     _check_rows(inputs)
     return inputs
+
+
+def _from_fields(rows: NDArray[Any]) -> dict[str, NDArray[Any]] | tuple[NDArray[Any], ...]:
+    """The fields of a structured array, each as an array of its own."""
+    names = rows.dtype.names or ()
+    parts = [rows[name].copy() for name in names]  # torch refuses the strides of a field, even of one row
+    is_numbered = list(names) == [str(place) for place in range(len(names))]
+    return tuple(parts) if is_numbered else dict(zip(names, parts, strict=True))
 
 
 def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
@@ -223,15 +236,39 @@ def call(module: nn.Module, inputs: Inputs) -> Tensor:
     """The module's logits for inputs of any kind; an output with `logits` in it gives those.
 
     A mapping is handed over by name and a tuple by position, as PyTorch's own modules take them.
+
+    Raises:
+        InputError: If the module's `forward` takes other arguments, or the inputs are of a type that it does
+            not take.
     """
+    positional, by_name = _arguments(inputs)
     with types_in_words(inputs):
-        if isinstance(inputs, Tensor):
-            output = module(inputs)
-        elif isinstance(inputs, Mapping):
-            output = module(**inputs)
-        else:
-            output = module(*inputs)
+        try:
+            output = module(*positional, **by_name)
+        except TypeError as error:
+            _check_arguments(module, inputs, error)
+            raise
     return logits(output)
+
+
+def _arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], Mapping[str, Tensor]]:
+    if isinstance(inputs, Mapping):
+        return (), inputs
+    return ((inputs,) if isinstance(inputs, Tensor) else inputs), {}
+
+
+def _check_arguments(module: nn.Module, inputs: Inputs, failure: TypeError) -> None:
+    """Whether the net's `forward` takes these inputs at all; a net may fail for reasons of its own."""
+    form = signature(module.forward)
+    positional, by_name = _arguments(inputs)
+    try:
+        form.bind(*positional, **by_name)
+    except TypeError as reason:
+        given = ", ".join(by_name) or ("one tensor" if len(positional) == 1 else f"{len(positional)} tensors")
+        raise InputError(
+            f"the net takes {', '.join(form.parameters)}, but got {given} ({reason}). "
+            "A mapping is handed over by name, a tuple by position."
+        ) from failure
 
 
 def logits(output: Any) -> Tensor:
@@ -329,13 +366,15 @@ def _checked(inputs: Any, labels: Any) -> Labelled:
 
 
 def checked_inputs(value: Any) -> Inputs:
-    """What a user hands to a model as tensors: finite, and at least one row."""
+    """What a user hands to a model as tensors: finite, one row or more, without the labels of a mapping."""
     inputs = as_inputs(value)
+    if isinstance(inputs, Mapping) and len(inputs) > 1:
+        inputs = {name: part for name, part in inputs.items() if name not in LABEL_KEYS}
     if count(inputs) == 0:
         raise InputError("at least one input is needed, but got none. The first axis is the batch.")
     bad = broken_rows(inputs)
     if len(bad):
-        raise InputError(
+        raise NotFiniteError(
             f"inputs must be finite, but {len(bad)} of {count(inputs)} rows hold NaN or infinity, "
             f"the first is row {int(bad[0])}. Drop or impute them."
         )
@@ -386,7 +425,7 @@ def check_predicted(probabilities: Tensor, inputs: Inputs, model: nn.Module) -> 
     bad = probabilities.isnan().flatten(2).any(2).any(0).nonzero().flatten()
     largest = max(float(part[bad].abs().max()) for part in tensors(inputs))
     precision = next((weight.dtype for weight in model.parameters()), torch.get_default_dtype())
-    raise InputError(
+    raise NotFiniteError(
         f"the predictions of {len(bad)} of {probabilities.shape[1]} rows are not finite, the first is row "
         f"{int(bad[0])}. Numbers up to {largest:.3g} are too large for this model in "
         f"{str(precision).removeprefix('torch.')}: scale the rows as in training, or drop them."

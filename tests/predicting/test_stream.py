@@ -270,3 +270,11 @@ def test_two_runs_at_once_give_one_whole_table(model_file, table, tmp_path):
     assert "already exists" in "".join(errors) or "another process is writing" in "".join(errors)
     predict_file(model_file, table, tmp_path / "alone.csv", chunk_size=5)
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
+
+
+def test_whole_numbers_that_a_net_does_not_take_stop_the_run_in_words(tmp_path):
+    torch.manual_seed(0)
+    save(etp(mlp(4, 3), num_classes=3), tmp_path / "model.totalcal")
+    np.savez(tmp_path / "rows.npz", np.ones((5, 4), np.int64))
+    with pytest.raises(InputError, match=r"the net does not take torch\.int64"):
+        predict_file(tmp_path / "model.totalcal", tmp_path / "rows.npz", tmp_path / "out.csv")

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import GateError, InputError, MissingExtraError, ModelFileError, ShapeError
+from totalcal.errors import (
+    GateError,
+    InputError,
+    MissingExtraError,
+    ModelFileError,
+    NotFiniteError,
+    ShapeError,
+)
 from totalcal.predicting.answers import Answers
 from totalcal.predicting.inputs import Rows, rows_of
 from totalcal.preprocessing import PictureSteps
@@ -20,6 +27,9 @@ Array = npt.NDArray[Any]
 SUFFIXES = (".onnx", ".pt2")
 KEY = "totalcal"
 """What the description is called in a file: a metadata entry of an .onnx, an extra file of a .pt2."""
+
+ROWS = "inputs"
+"""What a program's input is called; several are called `inputs/NAME`."""
 
 FORMAT = 1
 _REMEDY = "Export the model again: totalcal export FILE."
@@ -118,25 +128,33 @@ class ExportedModel:
 
     def predict(self, rows: Any) -> dict[str, Array]:
         """The outputs for rows as the user has them: an array, or several by name."""
-        wanted = self.description.inputs
-        given = rows if isinstance(rows, Mapping) else {next(iter(wanted)): rows}
+        wanted, given = self.description.inputs, self._by_name(rows)
         if given.keys() != wanted.keys():
             raise InputError(f"the model takes {', '.join(wanted)}, but got {', '.join(given)}.")
         arrays = {name: np.ascontiguousarray(given[name], wanted[name]["dtype"]) for name in wanted}
         for name, array in arrays.items():
             if list(array.shape[1:]) != list(wanted[name]["shape"]):
+                which = "" if len(wanted) == 1 else f" in {name}"
                 raise ShapeError(
-                    f"the model takes rows of shape {tuple(wanted[name]['shape'])}, but these have "
+                    f"the model takes rows of shape {tuple(wanted[name]['shape'])}{which}, but these have "
                     f"{array.shape[1:]}."
                 )
         return self.run(arrays)
+
+    def _by_name(self, rows: Any) -> Mapping[str, Array]:
+        if isinstance(rows, Mapping):
+            return rows
+        names = rows.dtype.names if isinstance(rows, np.ndarray) else None
+        if names:
+            return {f"{ROWS}/{name}": rows[name].copy() for name in names}
+        return {next(iter(self.description.inputs)): rows}
 
     def answers(self, rows: Array) -> Answers:
         """What a table or a service says of the rows."""
         found = self.predict(rows)
         broken = np.isnan(found["probabilities"]).any(1)
         if broken.any():
-            raise InputError(
+            raise NotFiniteError(
                 f"{int(broken.sum())} of {len(rows)} predictions are not finite, the first is that of row "
                 f"{int(broken.argmax())}: its numbers are too large for this model."
             )

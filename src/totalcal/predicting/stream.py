@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, NotFiniteError
 from totalcal.predicting.answers import Answers, opened
 from totalcal.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
 from totalcal.predicting.outputs import Column, ResumableOutput, format_of
@@ -115,9 +115,8 @@ def _answered(answer: Callable[[Array], Answers], chunk: Chunk) -> tuple[list[Co
         return [], chunk.complaints
     try:
         return _columns(chunk.names, answer(chunk.values)), chunk.complaints
-    except InputError as error:
-        if type(error) is not InputError:  # a wrong shape, no context: that is no matter of single rows
-            raise
+    except NotFiniteError:  # anything else, such as a wrong shape, is no matter of single rows
+        pass
     rest = Chunk.checked(chunk.names, chunk.values, _unanswerable(answer, chunk.values))
     columns = _columns(rest.names, answer(rest.values)) if rest.names else []
     return columns, chunk.complaints + rest.complaints
@@ -127,7 +126,7 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
     """Rows that the model has no finite answer to, by halves."""
     try:
         answer(values)
-    except InputError:
+    except NotFiniteError:
         if len(values) == 1:
             return {start: "has no answer: its numbers are too large for this model"}
         half = len(values) // 2
