@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
 from typer.testing import CliRunner
 
@@ -13,6 +15,7 @@ import totalcal
 from totalcal.cli import app
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
 from totalcal.files.own import load_named, made_backbone
+from totalcal.predicting.stream import predict_file
 
 CODE = """
 from torch import nn
@@ -24,6 +27,15 @@ class Net(nn.Module):
 
     def forward(self, rows):
         return self.layers(rows)
+
+class Texts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.classes = nn.Embedding(9, 4), nn.Linear(4, 3)
+
+    def forward(self, ids, mask):
+        weights = mask / mask.sum(1, keepdim=True)
+        return self.classes((self.words(ids) * weights.unsqueeze(-1)).sum(1))
 
 def wider(): return Net(16)
 def other(): return nn.Linear(4, 3)
@@ -117,6 +129,46 @@ def test_serve_takes_it_too(own_code, monkeypatch):
 
     served = []
     monkeypatch.setattr(listening, "run", lambda service, host, port: served.append(service))
-    done = CliRunner().invoke(app, ["serve", "own.totalcal", "--backbone", "own_nets:Net"])
+    command = ["serve", "own.totalcal", "--backbone", "own_nets:Net", "--draws", "moments"]
+    done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert type(served[0].saved.model.backbone).__name__ == "Net"
+    assert served[0].draws == "moments"
+
+
+@pytest.fixture
+def texts(own_code):
+    """A model of two tensors, and rows for it: by name, by position, and with labels beside them."""
+    torch.manual_seed(0)
+    totalcal.save(totalcal.etp(made_backbone("own_nets:Texts"), num_classes=3), "texts.totalcal")
+    ids, mask = np.arange(60).reshape(10, 6) % 9, np.tri(10, 6, dtype=np.float32)
+    np.savez("texts.npz", ids=ids, mask=mask, labels=np.zeros(10))
+    np.savez("positions.npz", ids, mask)
+    return {"ids": ids, "mask": mask}
+
+
+@pytest.mark.parametrize("file", ["texts.npz", "positions.npz"])
+def test_a_net_of_several_tensors_predicts_from_several_arrays(texts, file):
+    command = ["predict", "texts.totalcal", file, "-o", "out.csv", "--backbone", "own_nets:Texts"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    expected = load_named("texts.totalcal", "own_nets:Texts").predict(texts).probabilities
+    written = np.loadtxt("out.csv", delimiter=",", skiprows=1, usecols=(2, 3, 4))
+    assert_allclose(written, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("file", ["texts.npz", "positions.npz"])
+def test_so_does_its_exported_program(texts, file):
+    export = ["export", "texts.totalcal", "texts.pt2", "--example", file, "--backbone", "own_nets:Texts"]
+    for command in (export, ["predict", "texts.pt2", file, "-o", "out.csv"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    expected = load_named("texts.totalcal", "own_nets:Texts").predict(texts).probabilities
+    written = np.loadtxt("out.csv", delimiter=",", skiprows=1, usecols=(2, 3, 4))
+    assert_allclose(written, expected, rtol=1e-4)
+
+
+def test_arrays_of_other_names_are_refused_in_words(texts):
+    np.savez("others.npz", tokens=texts["ids"], mask=texts["mask"])
+    with pytest.raises(InputError, match="the net takes ids, mask, but got tokens, mask"):
+        predict_file(Path("texts.totalcal"), Path("others.npz"), Path("out.csv"), backbone="own_nets:Texts")

@@ -163,6 +163,40 @@ def test_rows_of_an_array_that_are_not_finite_are_named(tmp_path):
     assert [complaint.name for complaint in chunk.complaints] == ["row 1", "row 2"]
 
 
+def test_several_arrays_are_the_fields_of_a_row(tmp_path):
+    ids, weights = np.arange(30).reshape(10, 3), np.linspace(0, 1, 10, dtype=np.float32)
+    weights[5] = np.nan
+    np.savez(tmp_path / "rows.npz", ids=ids, weights=weights, labels=np.zeros(10))
+    reader = ArrayFile(tmp_path / "rows.npz")
+    assert reader.width == 4
+    first, second = reader.chunks(4, skip=2)
+    assert np.array_equal(first.values["ids"], ids[[2, 3, 4]])
+    assert np.array_equal(second.values["weights"], weights[6:])
+    assert first.complaints == [("row 5", "holds NaN or infinity")]
+    assert first.values.dtype.names == ("ids", "weights")
+
+
+def test_arrays_that_were_saved_without_names_are_fields_by_position(tmp_path):
+    np.savez(tmp_path / "rows.npz", np.zeros((2, 3)), np.ones((2, 4)))
+    (chunk,) = ArrayFile(tmp_path / "rows.npz").chunks(5)
+    assert chunk.values.dtype.names == ("0", "1")
+    assert chunk.values["1"].shape == (2, 4)
+
+
+def test_labels_beside_an_array_of_another_name_are_left_alone(tmp_path):
+    np.savez(tmp_path / "rows.npz", x=np.zeros((2, 3)), labels=np.ones(2))
+    (chunk,) = ArrayFile(tmp_path / "rows.npz", one_array=True).chunks(5)
+    assert chunk.values.shape == (2, 3)
+
+
+def test_arrays_that_no_row_can_have_are_refused(tmp_path):
+    np.savez(tmp_path / "rows.npz", a=np.zeros((2, 3)), b=np.ones((3, 4)))
+    with pytest.raises(InputError, match="need as many rows, but have: a 2, b 3"):
+        ArrayFile(tmp_path / "rows.npz")
+    with pytest.raises(InputError, match="holds 2 arrays, none named inputs: a, b"):
+        ArrayFile(tmp_path / "rows.npz", one_array=True)
+
+
 @pytest.mark.parametrize(
     "rows", [np.array(1.0), np.zeros((3, 0)), np.asfortranarray(np.ones((3, 2))), np.array(["a"])]
 )

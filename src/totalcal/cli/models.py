@@ -160,7 +160,9 @@ def serve(
     port: int = typer.Option(8000, min=1, max=65535, help="The port to listen on."),
     token_file: Path | None = typer.Option(None, help="A file with the token; else TOTALCAL_TOKEN, if set."),
     name: str | None = typer.Option(None, help="The model's name in paths. Default: that of the file."),
-    draws: int | None = typer.Option(None, min=0, help="As for totalcal predict."),
+    draws: Any = typer.Option(
+        None, parser=number_of_draws, metavar="N|moments", help="As for totalcal predict."
+    ),
     exact: bool = typer.Option(
         False, "--exact", help="Answer each request on its own: the same as predict, to the bit."
     ),

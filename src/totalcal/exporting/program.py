@@ -15,12 +15,12 @@ from totalcal.errors import ExportError
 from totalcal.files.saved import SavedModel
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import FixedDraws
+from totalcal.predicting.exported import ROWS
 from totalcal.rejection import Gate
 from totalcal.rejection.rules import ROUNDING
 from totalcal.types import Draws, Predictive
 from totalcal.uncertainties import uncertainties_of
 
-ROWS = "inputs"
 _STATIC = (
     "The number of rows may vary, and nothing else: a net whose steps depend on the values or the length of "
     "its inputs has no fixed program"

@@ -24,14 +24,14 @@ from totalcal.errors import (
     UnknownNameError,
     UnreadableFileError,
 )
-from totalcal.exporting.program import ROWS, Program, first_line, outputs_of, traced
+from totalcal.exporting.program import Program, first_line, outputs_of, traced
 from totalcal.files.own import load_named
 from totalcal.files.saved import DRAWS, SavedModel, load
-from totalcal.inputs import Inputs, as_inputs, count, named, taken
+from totalcal.inputs import Inputs, checked_inputs, count, named, taken
 from totalcal.predicting.answers import check_draws, class_names
-from totalcal.predicting.exported import KEY, Array, Bar, Description, ExportedRows, open_exported
+from totalcal.predicting.exported import KEY, ROWS, Array, Bar, Description, ExportedRows, open_exported
+from totalcal.predicting.inputs import ArrayFile
 from totalcal.process import TuringProcess
-from totalcal.reading import read_npz
 from totalcal.rejection import Gate
 from totalcal.types import Draws, Sampling
 from totalcal.whole_files import whole_file
@@ -165,10 +165,15 @@ def export_file(
     )
 
 
-def _rows_of(path: Path) -> Any:
-    """The array `inputs` of an .npz, or its only one, or all of them by name."""
-    arrays = read_npz(path)
-    return arrays.get("inputs", next(iter(arrays.values())) if len(arrays) == 1 else arrays)
+def _rows_of(path: Path) -> Array:
+    """The first rows of an .npz, as `totalcal predict` reads them."""
+    first = next(ArrayFile(path).chunks(_EXAMPLES), None)
+    if first is None or first.complaints:
+        reason = (
+            "no rows" if first is None else f"{first.complaints[0].name}, which {first.complaints[0].reason}"
+        )
+        raise InputError(f"the example rows must be sound, but {path} holds {reason}.")
+    return first.values
 
 
 def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
@@ -210,7 +215,7 @@ def _example(saved: SavedModel, given: Any) -> Inputs:
             "nothing says what a row of this model is: it was saved without preprocessing. Give some rows: "
             "export(…, example=rows), or --example rows.npz."
         )
-    rows = taken(as_inputs(given), slice(0, _EXAMPLES))
+    rows = taken(checked_inputs(given), slice(0, _EXAMPLES))
     if count(rows) < 2:
         raise InputError("an export needs at least two example rows, but got one.")
     return rows.double() if saved.preprocessing is not None and isinstance(rows, Tensor) else rows

@@ -3,14 +3,14 @@
 | given | rows |
 |---|---|
 | `.csv`, `.parquet`, `.arrow`, `.feather` | of a table, by column (`predicting.tables`) |
-| `.npz` | of its array `inputs`, or of its only one |
+| `.npz` | of its array `inputs`, or of its only one; of all of them, for a model of several tensors |
 | a folder | its pictures, those of sub-folders too |
 | `.csv` for a model of pictures | a manifest: the pictures that its column `path` names |
 """
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from math import prod
@@ -27,6 +27,7 @@ from totalcal.reading import csv_records, npy_header, read_picture, read_text, u
 Array = npt.NDArray[Any]
 FileState = tuple[str, int, int]
 
+_INPUTS, _LABELS = "inputs", ("labels", "label")
 _NOT_FINITE = "holds NaN or infinity"
 _PATH = "path"
 
@@ -54,8 +55,7 @@ class Chunk:
         >>> chunk.names, [complaint.name for complaint in chunk.complaints]
         (['a'], ['b', 'c'])
         """
-        is_float = values.dtype.kind == "f"
-        finite = np.isfinite(values.reshape(len(names), -1)).all(axis=1) if is_float else np.array(True)
+        finite = _are_finite(values)
         if finite.all() and not reasons:
             return cls(names, values, [])
         bad = {int(place): _NOT_FINITE for place in np.flatnonzero(~finite)} | dict(reasons)
@@ -66,6 +66,16 @@ class Chunk:
     @property
     def rows(self) -> int:
         return len(self.names) + len(self.complaints)
+
+
+def _are_finite(values: Array) -> npt.NDArray[np.bool_]:
+    """Of each row; a row of several arrays has them as fields."""
+    fields = [values[name] for name in values.dtype.names] if values.dtype.names else [values]
+    flags = np.ones(len(values), dtype=bool)
+    for field in fields:
+        if field.dtype.kind == "f":
+            flags &= np.isfinite(field.reshape(len(field), -1)).all(axis=1)
+    return flags
 
 
 class RowFormat(Protocol):
@@ -119,7 +129,7 @@ def rows_of(
     if not path.is_file():
         raise InputError(f"there is no file or folder {path}.")
     if kind == ".npz":
-        return ArrayFile(path)
+        return ArrayFile(path, one_array=preprocessing is not None)
     if kind == ".csv" and manifests and preprocessing is not None and len(preprocessing.shape) == 3:
         return Pictures(path.parent, _listed(path), preprocessing, workers, manifest=path)
     if kind == ".csv":
@@ -131,51 +141,108 @@ def rows_of(
 
 
 class ArrayFile:
-    """The array `inputs` of an .npz, or its only one; it is read as a stream, and never unpickled."""
+    """The array `inputs` of an .npz, or its only one; they are read as streams, and never unpickled.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._opened() as (_, shape, _):
-            self.width = prod(shape[1:])
+    Without either, a row has all arrays as its fields, for a model of several tensors: by name, or by
+    position where they were saved without names. Labels, named as in a batch, are left out.
+    """
+
+    def __init__(self, path: Path, one_array: bool = False) -> None:
+        self.path, self.one_array = path, one_array
+        with self._opened() as arrays:
+            self.width = sum(prod(array.shape[1:]) for array in arrays)
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
-        with self._opened() as (stream, shape, dtype):
-            row_bytes = dtype.itemsize * self.width
-            stream.seek(skip * row_bytes, 1)
-            for start in range(skip, shape[0], size):
-                count = min(size, shape[0] - start)
-                content = bytearray(stream.read(count * row_bytes))  # torch wants to be able to write
-                values = np.frombuffer(content, dtype).reshape(count, *shape[1:])
-                yield Chunk.checked(row_names(start, count), values, {})
+        with self._opened() as arrays:
+            rows = arrays[0].shape[0]
+            for array in arrays:
+                array.stream.seek(skip * array.row_bytes, 1)
+            for start in range(skip, rows, size):
+                count = min(size, rows - start)
+                yield Chunk.checked(row_names(start, count), _next_rows(arrays, count), {})
 
     def state(self) -> list[FileState]:
         return [file_state(self.path, self.path.name)]
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
-        """The stream behind the header of the array, its shape, and the type of its numbers."""
+    def _opened(self) -> Iterator[list["_ArrayStream"]]:
         with (
             unreadable(self.path, "an .npz of plain numbers", "Save it with numpy.savez."),
             zipfile.ZipFile(self.path) as archive,
-            archive.open(self._member(archive)) as stream,
+            ExitStack() as streams,
         ):
-            shape, fortran_order, dtype = npy_header(stream)
-            if dtype.kind not in "buif" or fortran_order or not shape or 0 in shape[1:]:
-                order = "Fortran" if fortran_order else "C"
-                raise InputError(
-                    f"{self.path} must hold rows of plain numbers in C order, but holds {dtype} of shape "
-                    f"{shape} in {order} order."
-                )
-            yield stream, shape, dtype
+            arrays = [
+                self._begun(streams.enter_context(archive.open(member)), name)
+                for name, member in self._members(archive).items()
+            ]
+            if len({array.shape[0] for array in arrays}) > 1:
+                lengths = ", ".join(f"{array.name} {array.shape[0]}" for array in arrays)
+                raise InputError(f"the arrays of {self.path} need as many rows, but have: {lengths}.")
+            yield arrays
 
-    def _member(self, archive: zipfile.ZipFile) -> str:
-        names = archive.namelist()
-        if "inputs.npy" in names:
-            return "inputs.npy"
-        if len(names) != 1:
-            shown = ", ".join(names[:10])
-            raise InputError(f"{self.path} holds {len(names)} arrays, none named inputs: {shown}.")
-        return names[0]
+    def _begun(self, stream: IO[bytes], name: str) -> "_ArrayStream":
+        shape, fortran_order, dtype = npy_header(stream)
+        if dtype.kind not in "buif" or fortran_order or not shape or 0 in shape[1:]:
+            order = "Fortran" if fortran_order else "C"
+            raise InputError(
+                f"{self.path} must hold rows of plain numbers in C order, but holds {dtype} of shape "
+                f"{shape} in {order} order. Save it by numpy.savez(path, numpy.ascontiguousarray(rows))."
+            )
+        return _ArrayStream(name, stream, shape, dtype)
+
+    def _members(self, archive: zipfile.ZipFile) -> dict[str, str]:
+        """What to read, by the names of the model's inputs."""
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        if _INPUTS in members:
+            return {"": members[_INPUTS]}
+        found = {name: member for name, member in members.items() if name not in _LABELS} or members
+        if len(found) == 1:
+            return {"": next(iter(found.values()))}
+        if self.one_array or not found:
+            shown = ", ".join(list(members)[:10])
+            raise InputError(f"{self.path} holds {len(members)} arrays, none named inputs: {shown}.")
+        numbered = [f"arr_{place}" for place in range(len(found))]  # numpy.savez without names
+        return (
+            {str(i): found[name] for i, name in enumerate(numbered)}
+            if found.keys() == set(numbered)
+            else found
+        )
+
+
+class _ArrayStream(NamedTuple):
+    """An array of a file behind its header; it has no name if it is the only one."""
+
+    name: str
+    stream: IO[bytes]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * prod(self.shape[1:])
+
+    def next(self, count: int) -> Array:
+        content = bytearray(self.stream.read(count * self.row_bytes))  # torch wants to be able to write
+        return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
+
+
+def _next_rows(arrays: Sequence[_ArrayStream], count: int) -> Array:
+    if not arrays[0].name:
+        return arrays[0].next(count)
+    return structured({array.name: array.next(count) for array in arrays})
+
+
+def structured(parts: Mapping[str, Array]) -> Array:
+    """Rows of several arrays as one array with a field for each, which is cut and joined like any other.
+
+    >>> structured({"ids": np.zeros((2, 3), int), "mask": np.ones((2, 3), int)})["mask"].shape
+    (2, 3)
+    """
+    form = np.dtype([(name, part.dtype, part.shape[1:]) for name, part in parts.items()])
+    rows = np.empty(len(next(iter(parts.values()))), form)
+    for name, part in parts.items():
+        rows[name] = part
+    return rows
 
 
 class Pictures:
