@@ -9,13 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+import totalcal
 from totalcal.errors import InputError
+from totalcal.files.saved import SavedModel
 from totalcal.predicting.answers import answers
 from totalcal.predicting.inputs import rows_of
 from totalcal.rejection.predictions import PredictionSets
 from totalcal.serving.listening import check_binding
 from totalcal.serving.service import Service
+
+from .conftest import Running
 
 
 def infer(client, images, **more):
@@ -60,6 +65,51 @@ def test_the_protocol_describes_itself_and_its_model(client):
 def test_an_id_comes_back(client, digits):
     assert infer(client, digits[0][:1], id="seven").json()["id"] == "seven"
     assert "id" not in infer(client, digits[0][:1]).json()
+
+
+class Texts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.classes = torch.nn.Embedding(9, 4), torch.nn.Linear(4, 3)
+
+    def forward(self, ids, mask):
+        return self.classes((self.words(ids) * mask.unsqueeze(-1)).sum(1))
+
+
+def test_a_model_of_several_tensors_takes_them_by_name():
+    torch.manual_seed(0)
+    saved = SavedModel(totalcal.etp(Texts(), num_classes=3))
+    ids, mask = np.arange(12).reshape(4, 3) % 9, np.ones((4, 3), np.float32)
+    parts = [("ids", "INT64", ids), ("mask", "FP32", mask)]
+
+    def tensors(rows=slice(None)):
+        return [
+            {
+                "name": name,
+                "datatype": kind,
+                "shape": list(part[rows].shape),
+                "data": part[rows].ravel().tolist(),
+            }
+            for name, kind, part in parts
+        ]
+
+    running = Running(Service(saved, "texts"))
+    try:
+        with running.client() as client:
+            path = "/v2/models/texts/infer"
+            found = outputs(client.post(path, json={"inputs": tensors()}))
+            few = [client.post(path, json={"inputs": tensors(slice(i, i + 1))}) for i in range(4)]
+            wrong = client.post(path, json={"inputs": tensors()[:1]})
+            uneven = client.post(path, json={"inputs": [tensors()[0], tensors(slice(0, 2))[1]]})
+    finally:
+        running.stop()
+    expected = saved.predict({"ids": ids, "mask": mask}).probabilities.numpy()
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    alone = np.concatenate([outputs(each)["probabilities"] for each in few])
+    np.testing.assert_allclose(alone, expected, atol=1e-6)
+    assert (wrong.status_code, uneven.status_code) == (422, 422)
+    assert "the net takes ids, mask" in wrong.json()["error"]
+    assert "as many rows each" in uneven.json()["error"]
 
 
 def test_a_client_gets_the_outputs_that_it_asks_for(client, digits):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import InputError, TotalcalError
-from totalcal.predicting.inputs import rows_of
+from totalcal.predicting.inputs import rows_of, structured
 from totalcal.preprocessing import Preprocessing
 from totalcal.reading import parse_json
 from totalcal.serving.guard import RefusalError
@@ -51,15 +51,28 @@ def inference(content: bytes, preprocessing: Preprocessing | None, most: int) ->
         RefusalError: If there are too many rows (413), or the request is not one of the protocol (422).
     """
     request = _parsed(content)
-    if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
-        raise RefusalError(422, "a request is an object with a list `inputs`, which has one tensor.")
-    if len(request["inputs"]) != 1 or not isinstance(request["inputs"][0], dict):
-        raise RefusalError(422, f"the model takes one input tensor, but got {len(request['inputs'])}.")
+    tensors = request.get("inputs") if isinstance(request, dict) else None
+    if not isinstance(tensors, list) or not all(isinstance(each, dict) for each in tensors):
+        raise RefusalError(422, "a request is an object with a list `inputs` of tensors.")
+    if not tensors or (preprocessing is not None and len(tensors) > 1):
+        raise RefusalError(422, f"the model takes one input tensor, but got {len(tensors)}.")
     name = request.get("id")
     if name is not None and not isinstance(name, str):
         raise RefusalError(422, "`id` is a string, if it is given.")
-    rows = _from_tensor(request["inputs"][0], preprocessing, most)
-    return Inference(rows, name, _asked_for(request.get("outputs")))
+    return Inference(_from_tensors(tensors, preprocessing, most), name, _asked_for(request.get("outputs")))
+
+
+def _from_tensors(
+    tensors: Sequence[Mapping[str, Any]], preprocessing: Preprocessing | None, most: int
+) -> list[Row]:
+    """The rows of one tensor; of several, a row has them as fields, by the names of the net's arguments."""
+    values = [_from_tensor(each, preprocessing, most) for each in tensors]
+    if len(values) == 1:
+        return list(values[0])
+    names = [each["name"] for each in tensors]
+    if len(set(names)) < len(names) or len({len(each) for each in values}) > 1:
+        raise RefusalError(422, "several tensors have different names, and as many rows each.")
+    return list(structured(dict(zip(names, values, strict=True))))
 
 
 def _asked_for(outputs: Any) -> list[str] | None:
@@ -74,9 +87,9 @@ def _asked_for(outputs: Any) -> list[str] | None:
     return names
 
 
-def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> list[Row]:
+def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> Row:
     shape, datatype = tensor.get("shape"), tensor.get("datatype")
-    if not isinstance(tensor.get("name"), str):
+    if not isinstance(tensor.get("name"), str) or not tensor["name"]:
         raise RefusalError(422, 'a tensor has a `name`, such as "inputs".')
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise RefusalError(422, f"`datatype` is one of {', '.join(DATATYPES)}, not {str(datatype)[:40]!r}.")
@@ -108,12 +121,14 @@ def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> 
         values = values.astype(np.float32)
     elif values.size == len(rows) * int(np.prod(preprocessing.shape)):
         values = values.reshape(len(rows), *preprocessing.shape)  # a picture's pixels may come as one list
-    return _checked(values, preprocessing)
+    return list(_checked(values, preprocessing))
 
 
 def _by_name(row: Mapping[str, Any], columns: Sequence[str] | None) -> list[Any]:
     if columns is None:
-        raise RefusalError(422, "this model knows no names of columns: send a row as a list.")
+        raise RefusalError(
+            422, "this model knows no names of columns: send a row as a list, or tensors to its path …/infer."
+        )
     missing = [name for name in columns if name not in row]
     if missing:
         raise RefusalError(422, f"the row lacks the column {missing[0]!r} ({len(missing)} are missing).")
@@ -142,14 +157,14 @@ def _from_file(content: bytes, name: str, preprocessing: Preprocessing | None, m
     return list(chunk.values)
 
 
-def _checked(values: Row, preprocessing: Preprocessing | None) -> list[Row]:
+def _checked(values: Row, preprocessing: Preprocessing | None) -> Row:
     if preprocessing is not None and values.shape[1:] != preprocessing.shape:
         raise RefusalError(
             422, f"the model takes rows of shape {list(preprocessing.shape)}, not {list(values.shape[1:])}."
         )
     if np.issubdtype(values.dtype, np.floating) and not (np.abs(values) <= LARGEST).all():
         raise RefusalError(422, "the rows hold NaN, infinity, or numbers beyond those of float32.")
-    return list(values)
+    return values
 
 
 def _numbers(given: Any) -> npt.NDArray[np.float64]:

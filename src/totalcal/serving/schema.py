@@ -113,7 +113,10 @@ def _nested(shape: Sequence[int]) -> Schema:
 
 
 def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -> dict[str, Schema]:
-    """The tensor of a request of the Open Inference Protocol; `data` has as many numbers as `shape` says."""
+    """The tensors of a request of the Open Inference Protocol; `data` has as many numbers as `shape` says.
+
+    A model whose preprocessing gives the shape of a row takes one.
+    """
     rows: Schema = {"type": "integer", "minimum": 1, "maximum": most}
     lengths = listed(_COUNT, minItems=1)
     if shape is not None:
@@ -123,13 +126,13 @@ def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -
         "type": "object",
         "required": ["name", "shape", "datatype", "data"],
         "properties": {
-            "name": _TEXT,
+            "name": {"type": "string", "minLength": 1},
             "shape": lengths,
             "datatype": {"enum": list(DATATYPES)},
             "data": {"type": "array", "minItems": 1},
         },
     }
-    inputs = listed(tensor, minItems=1, maxItems=1)
+    inputs = listed(tensor, minItems=1) if shape is None else listed(tensor, minItems=1, maxItems=1)
     wanted = listed({"type": "object", "required": ["name"], "properties": {"name": {"enum": list(outputs)}}})
     properties = {"id": _TEXT, "inputs": inputs, "outputs": wanted}
     return {"application/json": {"type": "object", "required": ["inputs"], "properties": properties}}
