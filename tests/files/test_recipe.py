@@ -208,7 +208,7 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     found, expected = again.predict(new), model.predict_shared(new)
     assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
     assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
-    assert "2 remembered by" in dict(summary(tmp_path / "it"))["domain"]
+    assert "2 domains remembered by" in dict(summary(tmp_path / "it"))["domain"]
     again.model.memorise(rows[:100] - 5, labels[:100])  # and goes on
     assert again.model.domain.num_domains == 3
 

@@ -188,7 +188,8 @@ def _domain(domain: dict[str, Any] | None) -> str:
         return "no memory of it: load, then remember(model, train, held_out)"
     layers = ", ".join(tap["name"] or "the net" for tap in domain["taps"])
     compared = f"{domain['calibration_rows']} rows to compare with"
-    return f"{len(domain['tail_rows'])} remembered by {layers}; {compared}"
+    number = len(domain["tail_rows"])
+    return f"{number} {'domain' if number == 1 else 'domains'} remembered by {layers}; {compared}"
 
 
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -213,6 +214,8 @@ def _sampling(sampling: dict[str, Any] | None) -> str:
         return "predictions that it does not know (totalcal 0.1): fit it again before it is used"
     if sampling["draws"] == 0:
         return "predictions without draws"
+    if sampling["draws"] == "moments":
+        return "predictions by moments"
     return f"predictions with {sampling['draws']} draws of seed {sampling['seed']}"
 
 
