@@ -205,10 +205,26 @@ def test_at_least_two_classes_stay():
 
 
 @pytest.mark.parametrize("name", ["held_out", "train_limit", "test_limit", "ood_limit", "max_length"])
-@pytest.mark.parametrize("limit", [-1, 2.5, "many", [10]])
+@pytest.mark.parametrize("limit", [-1, 2.5, True, "many", [10]])
 def test_a_limit_that_is_no_number_of_rows_is_refused(name, limit):
     with pytest.raises(InputError, match=name):
         TaskOptions(**{name: limit})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"augmentation": ["crop-and-flip"]},
+        {"panel": "letters"},
+        {"panel": [1]},
+        {"left_out": "setosa"},
+        {"left_out": 3},
+    ],
+)
+def test_names_that_are_none_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=f"{name} is a .*, not"):
+        TaskOptions(**wrong)
 
 
 @pytest.fixture

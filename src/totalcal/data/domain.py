@@ -64,9 +64,24 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         for name in ("held_out", "train_limit", "test_limit", "ood_limit", "max_length"):
-            value, least = getattr(self, name), 0 if name == "held_out" else 1
-            if value is not None and not (isinstance(value, int | np.integer) and value >= least):
-                raise InputError(f"{name} is a number of rows or words, or None for all, not {value!r:.40}.")
+            least = 0 if name == "held_out" else 1
+            self._check(name, "a number of rows or words, or None for all", partial(_is_limit, least=least))
+        self._check("augmentation", "a name, or None", lambda name: isinstance(name, str))
+        self._check("panel", "a list of names, or None", _are_names)
+        self._check("left_out", "a list of names or numbers, or None", lambda v: isinstance(v, list | tuple))
+
+    def _check(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if value is not None and not fits(value):
+            raise InputError(f"{name} is {expected}, not {value!r:.40}.")
+
+
+def _is_limit(value: Any, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
 
 
 @dataclass(frozen=True)
