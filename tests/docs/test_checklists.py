@@ -27,6 +27,28 @@ CHANGES = {
             '        "black": SyntheticOOD("far", lambda images, draw: images * 0),\n        "inverted":',
         )
     ],
+    "data/catalogue.py": [
+        (
+            "_SETS = (\n",
+            "def read_wine(_: Path, split: str) -> Arrays:\n"
+            "    from sklearn.datasets import load_wine\n\n"
+            "    bunch = load_wine()\n"
+            "    return _part(bunch.data.astype(np.float32), bunch.target, 60, split)\n\n\n"
+            'WINE = DataSet("wine", "Wine: 13 measures", 3, read_wine,\n'
+            '    {"train": Split(118), "test": Split(60)}, terms="CC BY 4.0", homepage="scikit-learn", classes=("0", "1", "2"))\n\n'
+            "_SETS = (\n    WINE,\n",
+        )
+    ],
+    "data/tasks.py": [
+        ('    Task("iris", ', '    Task("wine", "wine", "table", (13,)),\n    Task("iris", '),
+    ],
+    "bench/presets.py": [
+        (
+            '        "iris": {"paper": IRIS},\n',
+            '        "iris": {"paper": IRIS},\n'
+            '        "wine": {"paper": replace(IRIS, task="wine", backbone_options={"num_inputs": 13})},\n',
+        )
+    ],
     "scores/verdict.py": [
         ("    augrc: float\n", "    augrc: float\n    sureness: float\n"),
         ('"augrc",\n', '"augrc", "sureness",\n'),
@@ -58,6 +80,13 @@ from totalcal.bench.grid import Grid, grid_jobs, models_named
 from totalcal.records.domain import domain_records
 from totalcal.records.folders import finished_records
 from totalcal.records import describe
+from totalcal.data import load
+
+assert load("wine", "test").inputs.shape == (60, 13)
+few = Grid("wine", "laptop", {"epochs": 1, "joint_sets": 2})
+wines = grid_jobs(few.configurations(["softmax"], 1), Path("wines"))
+wines.run("sequential")
+assert wines.are_done, [folder.failures for folder in wines.folders()]
 
 assert "plain" in models_named("baselines")
 grid = Grid("digits", "laptop", {"epochs": 1, "train_limit": 200, "panel": ["black"], "joint_sets": 2})
