@@ -35,7 +35,8 @@ CHANGES = {
             "    bunch = load_wine()\n"
             "    return _part(bunch.data.astype(np.float32), bunch.target, 60, split)\n\n\n"
             'WINE = DataSet("wine", "Wine: 13 measures", 3, read_wine,\n'
-            '    {"train": Split(118), "test": Split(60)}, terms="CC BY 4.0", homepage="scikit-learn", classes=("0", "1", "2"))\n\n'
+            '    {"train": Split(118), "test": Split(60)}, terms="CC BY 4.0",\n'
+            '    homepage="scikit-learn", classes=("0", "1", "2"))\n\n'
             "_SETS = (\n    WINE,\n",
         )
     ],
