@@ -1,6 +1,12 @@
-"""The README's first figure: who tells OOD inputs, from the committed records of the domain benchmark.
+"""Two figures from the committed records of the domain benchmark.
 
-python docs/figures/domain.py docs/results/records/fashion.jsonl docs/images/domain.png
+Who tells OOD inputs, the README's first figure:
+
+    python docs/figures/domain.py panel docs/images/domain.png docs/results/records/fashion.jsonl
+
+What fading gives and what it costs:
+
+    python docs/figures/domain.py fading docs/images/fading.png docs/results/records/{fashion,best}.jsonl
 """
 
 import sys
@@ -9,7 +15,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from totalcal.records.domain import CORRUPTION, NO_OOD
+from totalcal.records.domain import CORRUPTION, FADES, NO_OOD
+from totalcal.records.labels import Record
 from totalcal.records.progress import domain_file
 from totalcal.records.store import read
 
@@ -22,10 +29,12 @@ SCORES = {
 }
 
 
-def draw(records: Path, target: Path, model: str = "softmax") -> None:
+MODELS = (("softmax", "plain net", "#9aa5b1"), ("etp", "ETP, trained for accuracy", "#1b4965"))
+
+
+def draw_panel(target: Path, records: Path, model: str = "softmax") -> None:
     """One row per OOD set, one mark per score: the mean over seeds."""
-    lines = [line for line in read(domain_file(records)) if line["model"] == model]
-    panel = [line for line in lines if line["ood"] != NO_OOD and not line["ood"].startswith(CORRUPTION)]
+    panel = panel_of(lines_of(records, model))
     nearness = {line["ood"]: line["nearness"] for line in panel}
     names = sorted(nearness, key=lambda name: (nearness[name] != "near", name))
     figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
@@ -38,12 +47,59 @@ def draw(records: Path, target: Path, model: str = "softmax") -> None:
     axes.annotate("a coin", (50, len(names) - 0.6), color="#888888", ha="center", fontsize=8)
     axes.grid(axis="y", color="#eeeeee", zorder=0)
     axes.set_xlim(0, 101.5)
-    axes.set_xlabel("AUROC of telling Fashion-MNIST from other inputs, % (one plain net, no OOD data seen)")
+    axes.set_xlabel("AUROC of telling Fashion-MNIST from other inputs, % (plain net, no OOD data seen)")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    without_frame(axes)
     figure.savefig(target, dpi=130)
 
 
+def draw_fading(target: Path, *records: Path) -> None:
+    """NLL, ECE and ECE under corruption against the AUROC of entropy: a line per model, a mark per τ."""
+    figure, all_axes = plt.subplots(1, 3, figsize=(9.5, 3.2), layout="constrained", sharex=True)
+    for file, (model, title, colour) in zip(records, MODELS, strict=True):
+        lines = lines_of(file, model)
+        missed = [100 - 100 * worst_auroc(panel_of(lines), fade) for fade in FADES]
+        own = [line for line in lines if line["ood"] == NO_OOD]
+        corrupted = [line for line in lines if line["ood"].startswith(CORRUPTION)]
+        prices = (
+            [np.mean([line[f"nll/{fade}"] for line in own]) for fade in FADES],
+            [100 * np.mean([line[f"ece/{fade}"] for line in own]) for fade in FADES],
+            [100 * np.mean([line[f"ece/{fade}"] for line in corrupted]) for fade in FADES],
+        )
+        for axes, price in zip(all_axes, prices, strict=True):
+            axes.plot(missed, price, "o-", color=colour, label=title, markersize=4)
+            for fade, *place in zip(FADES, missed, price, strict=True):
+                axes.annotate(f"τ={fade}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+    for axes, name in zip(all_axes, ("NLL", "ECE, %", "ECE under corruption, %"), strict=True):
+        axes.set_title(name, fontsize=10)
+        axes.set(ylim=(0, None), xscale="log", xlim=(40, 0.7))
+        axes.set_xticks((30, 10, 3, 1), ("70", "90", "97", "99"))
+        axes.set_xlabel("AUROC of entropy, worst far OOD set, %", fontsize=8)
+        axes.grid(color="#eeeeee")
+        without_frame(axes)
+    all_axes[0].legend(fontsize=8, frameon=False)
+    figure.savefig(target, dpi=130)
+
+
+def lines_of(records: Path, model: str) -> list[Record]:
+    return [line for line in read(domain_file(records)) if line["model"] == model]
+
+
+def panel_of(lines: list[Record]) -> list[Record]:
+    return [line for line in lines if line["ood"] != NO_OOD and not line["ood"].startswith(CORRUPTION)]
+
+
+def worst_auroc(panel: list[Record], fade: str) -> float:
+    """Of the far sets, each a mean over seeds."""
+    far = {line["ood"] for line in panel if line["nearness"] == "far"}
+    return min(float(np.mean([x[f"auroc_faded/{fade}"] for x in panel if x["ood"] == name])) for name in far)
+
+
+def without_frame(axes: plt.Axes) -> None:
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]), Path(sys.argv[2]))
+    _, kind, target, *records = sys.argv
+    {"panel": draw_panel, "fading": draw_fading}[kind](Path(target), *map(Path, records))
