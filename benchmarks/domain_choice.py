@@ -1,13 +1,15 @@
-"""How the statistics of a domain memory are joined: chosen on held-out training images, not on an OOD set.
+"""What a domain memory knows a map by, and how it joins its statistics: chosen on held-out training images.
 
     totalcal run fashion --preset laptop --models etp --seeds 1 --out runs
-    python benchmarks/domain_choice.py runs [--data-dir DIR]
+    python benchmarks/domain_choice.py runs [--maps] [--data-dir DIR]
 
 Each finished run of images under `runs` remembers its domain with three fifths of its held-out images. The
 rest are told from pseudo-OOD images that are made of themselves: halves of two images of different classes
 side by side, the mean of two, quadrants exchanged, smooth noise, added noise, an enlarged centre. None of
 them is in a task's panel. The table has an AUROC for each way of joining, in %. A bar stands between groups:
-Fisher's statistic within each group becomes a tail probability, and Fisher's statistic joins the groups.
+Fisher's statistic within each group becomes a tail probability, and Fisher's statistic joins the groups. With
+--maps the statistics are joined as they are in the library, and maps are known by more than the mean and the
+deviation of each channel: also by where in the image it responds.
 """
 
 import argparse
@@ -22,7 +24,8 @@ from torch.nn import functional as F
 from totalcal.bench.building import load_data, restored_predictor
 from totalcal.bench.configuration import RunConfig
 from totalcal.data.tasks import task
-from totalcal.functional.distances import Tails, fisher
+from totalcal.functional.distances import Tails, fisher, pooled_map
+from totalcal.parts import taps
 from totalcal.parts.domain import DomainMemory
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder, run_folders
@@ -31,6 +34,8 @@ from totalcal.scores.ranking import rank
 
 Statistic = Callable[[Tensor], Tensor]
 Columns = list[int]
+
+AS_IN_THE_LIBRARY = "lower | last | entropy, energy"
 
 
 def pseudo_ood(images: Tensor, labels: Tensor) -> Mapping[str, Tensor]:
@@ -83,11 +88,30 @@ def ways(layers: int, seen: Tensor) -> Mapping[str, Statistic]:
         "features | entropy": joined(features, entropy),
         "features | energy": joined(features, energy),
         "features | entropy, energy": joined(features, entropy + energy),
-        "lower | last | entropy, energy": joined(lower, last, entropy + energy),
+        AS_IN_THE_LIBRARY: joined(lower, last, entropy + energy),
         "features alone": joined(features),
         "entropy alone": joined(entropy),
         "energy alone": joined(energy),
     }
+
+
+def with_halves(maps: Tensor) -> Tensor:
+    """Also how much more there is in the upper than in the lower half, and in the left than in the right."""
+    height, width = maps.shape[-2] // 2, maps.shape[-1] // 2
+    rows, columns = maps.mean(-1), maps.mean(-2)
+    vertical = rows[..., :height].mean(-1) - rows[..., -height:].mean(-1)
+    horizontal = columns[..., :width].mean(-1) - columns[..., -width:].mean(-1)
+    return torch.cat([pooled_map(maps), vertical, horizontal], -1)
+
+
+def quadrants(maps: Tensor) -> Tensor:
+    """The means of the four quadrants in the place of the mean."""
+    return torch.cat(
+        [F.adaptive_avg_pool2d(maps, 2).flatten(1), pooled_map(maps)[:, maps.shape[1] :]], dim=-1
+    )
+
+
+MAPS = {"mean, deviation": pooled_map, "and halves": with_halves, "quadrants, deviation": quadrants}
 
 
 def statistics_of(model: TuringProcess, memory: DomainMemory, images: Tensor) -> Tensor:
@@ -95,7 +119,27 @@ def statistics_of(model: TuringProcess, memory: DomainMemory, images: Tensor) ->
     return torch.cat([memory.distances(observation)[:, -1] for observation in seen])
 
 
-def compare(run: RunFolder, data_dir: Path | None) -> None:
+def compare(run: RunFolder, data_dir: Path | None, maps: bool) -> None:
+    """One row per way of joining, or per summary of a map joined as in the library."""
+    header, rows = aurocs(run, data_dir)
+    if maps:
+        rows = {name: aurocs_of_maps(run, data_dir, summary) for name, summary in MAPS.items()}
+    print(header)
+    for name, values in rows.items():
+        shown = (*values, min(values), sum(values) / len(values))
+        print(f"{name:32}" + "".join(f"{value:14.1f}" for value in shown), flush=True)
+
+
+def aurocs_of_maps(run: RunFolder, data_dir: Path | None, summary: Statistic) -> list[float]:
+    taps.pooled_map = summary
+    try:
+        return aurocs(run, data_dir)[1][AS_IN_THE_LIBRARY]
+    finally:
+        taps.pooled_map = pooled_map
+
+
+def aurocs(run: RunFolder, data_dir: Path | None) -> tuple[str, dict[str, list[float]]]:
+    """The table's header, and for each way of joining an AUROC per set, in %."""
     config = RunConfig.from_json(run.config)
     data = load_data(config, data_dir, panel=())
     model = restored_predictor(config, run, data)
@@ -104,16 +148,15 @@ def compare(run: RunFolder, data_dir: Path | None) -> None:
     known = len(images) * 3 // 5
     memory = remember(model, data.train, (images[:known], labels[:known]), progress=False)
     seen = statistics_of(model, memory, images[:known:2])
-    sets = {"": images[known:], **pseudo_ood(images[known:], labels[known:])}
-    found = {name: statistics_of(model, memory, rows) for name, rows in sets.items()}
-    in_distribution = found.pop("")
-    print(f"\n{config.task} ({config.preset}), {config.model}: {', '.join(map(str, memory.taps))}")
-    print(f"{'':32}" + "".join(f"{name:>14}" for name in (*found, "worst", "mean")))
+    inside = statistics_of(model, memory, images[known:])
+    sets = pseudo_ood(images[known:], labels[known:])
+    outside = {name: statistics_of(model, memory, rows) for name, rows in sets.items()}
+    title = f"\n{config.task} ({config.preset}), {config.model}: {', '.join(map(str, memory.taps))}\n"
+    found = {}
     for name, statistic in ways(len(memory.taps), seen).items():
-        inside = statistic(in_distribution).numpy()
-        aurocs = [100 * rank(inside, statistic(scores).numpy()).auroc for scores in found.values()]
-        row = (*aurocs, min(aurocs), sum(aurocs) / len(aurocs))
-        print(f"{name:32}" + "".join(f"{value:14.1f}" for value in row), flush=True)
+        usual = statistic(inside).numpy()
+        found[name] = [100 * rank(usual, statistic(scores).numpy()).auroc for scores in outside.values()]
+    return title + f"{'':32}" + "".join(f"{name:>14}" for name in (*sets, "worst", "mean")), found
 
 
 def main() -> None:
@@ -121,13 +164,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", type=Path, nargs="?", default=Path("runs"))
+    parser.add_argument("--maps", action="store_true")
     parser.add_argument("--data-dir", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     folders = run_folders(options.runs) if options.runs.is_dir() else []
     runs = [run for run in folders if run.is_done and is_of_images(run.config)]
     for run in runs:
-        compare(run, options.data_dir)
+        compare(run, options.data_dir, options.maps)
     if not runs:
         print(f"no finished run of images under {options.runs}: train one first, as above.")
 

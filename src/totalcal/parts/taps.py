@@ -325,13 +325,17 @@ def _tap(name: str, module: nn.Module, output: Tensor | None, rows: int) -> Tap 
         return None
     if kind == "tokens" and _runs_along_the_last_axis(module):
         kind = "map"
-    return Tap(name, kind, 2 * output.shape[1] if kind == "map" else output.shape[-1], batch_first)
+    return Tap(name, kind, _width(output, kind), batch_first)
 
 
 def _kind(values: Tensor) -> Kind | None:
     if not values.is_floating_point():
         return None
     return {2: "vector", 3: "tokens", 4: "map", 5: "map"}.get(values.dim())  # type: ignore[return-value]
+
+
+def _width(values: Tensor, kind: Kind) -> int:
+    return (pooled_map(values) if kind == "map" else values).shape[-1]
 
 
 def _is_batch_first(module: nn.Module, output: Tensor, rows: int) -> bool:
@@ -377,7 +381,7 @@ def _inputs_tap(inputs: Inputs) -> Tap:
         raise InputError(
             f"inputs of shape {tuple(values.shape)} and {values.dtype} cannot serve as features."
         )
-    return Tap(INPUTS, kind, 2 * values.shape[1] if kind == "map" else values.shape[-1])
+    return Tap(INPUTS, kind, _width(values, kind))
 
 
 def _is_table(inputs: Inputs) -> bool:
