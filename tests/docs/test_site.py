@@ -7,16 +7,30 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import totalcal
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[2]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
 SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
 PACKAGE = ROOT / "src" / "totalcal"
+SIDEWAYS = """() => {
+    const wide = [...document.querySelectorAll('.md-content *')].filter(each =>
+        each.scrollWidth > each.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(each).overflowX));
+    return wide.map(each => each.textContent.trim().slice(0, 80));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +94,72 @@ def documented_names(file: Path) -> Iterator[str]:
             yield from (f"{dotted}.{node.name}.{name}" for each in methods for name in SITE["_defined"](each))
 
 
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """The site as a web server on this machine serves it."""
+    handler = partial(QuietHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+def watched(browser: "Browser", address: str, complaints: list[str], **options: Any) -> "Page":
+    """A page of the browser that notes every error, and every request to another host."""
+    page = browser.new_page(reduced_motion="reduce", **options)
+    page.set_default_timeout(120_000)
+    page.on("console", lambda message: complaints.append(f"{page.url}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
+    page.on("requestfailed", lambda asked: is_given_up(asked) or complaints.append(f"failed: {asked.url}"))
+    page.on(
+        "request",
+        lambda asked: asked.url.startswith((address, "data:", "blob:")) or complaints.append(asked.url),
+    )
+    return page
+
+
+def is_given_up(request: Any) -> bool:
+    """What a page still asked for when the next one was opened, as the index of the search."""
+    return request.failure == "net::ERR_ABORTED"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (400, "dark")])
+def test_every_page_opens_without_a_complaint_and_nothing_scrolls_sideways(
+    site: Path, address: str, browser: "Browser", width: int, scheme: Any
+) -> None:
+    """A wide block of code may scroll within itself on a phone; no page does, and at 1,300 pixels nothing."""
+    complaints: list[str] = []
+    page = watched(
+        browser, address, complaints, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    for name in sorted(str(each.relative_to(site)) for each in pages(site)):
+        page.goto(address + name)
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            complaints.append(f"{name} is wider than the screen")
+        if width > 1000:
+            complaints += [f"{name} scrolls sideways: {text}" for text in page.evaluate(SIDEWAYS)]
+    page.close()
+    assert not complaints, "\n".join(complaints)
+
+
+def test_the_search_finds_a_public_name(address: str, browser: "Browser") -> None:
+    complaints: list[str] = []
+    page = watched(browser, address, complaints)
+    page.goto(f"{address}index.html")
+    page.get_by_placeholder("Search").click()
+    page.keyboard.type("fit_wrapped")
+    page.locator(".md-search-result__link").first.wait_for()
+    assert "fit_wrapped" in page.locator(".md-search-result__list").inner_text()
+    page.close()
+    assert not complaints, "\n".join(complaints)
+
+
 def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> None:
     html = (site / "404.html").read_text(encoding="utf-8")
     link = re.compile(
@@ -116,7 +196,12 @@ def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     runpy.run_path(str(script))
-    assert (tmp_path / f"{script.stem}.png").stat().st_size > 5_000
+    drawn, shown = (
+        np.asarray(Image.open(folder / f"{script.stem}.png").convert("L"), float)
+        for folder in (tmp_path, script.parent)
+    )
+    assert drawn.shape == shown.shape
+    assert abs(drawn - shown).mean() < 3, "`make gallery` draws it again"  # rounding moves a curve by 1.2
 
 
 @pytest.mark.parametrize(
