@@ -136,6 +136,23 @@ def test_a_warning_is_its_words_in_one_line(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["toy", "gaussians", "--out", "figure.txt"],
+        ["toy", "iris", "--out", "figure"],
+        ["truth", "--figure", "figure.jpgg"],
+        ["table", "--figure", "figure.txt"],
+        ["corrupt", __file__, "--sheet", "figure.txt"],
+    ],
+)
+def test_a_figure_that_nothing_can_draw_is_refused_before_the_work(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(app, words) == ExitCode.USAGE
+    assert f"{words[-1]} must end in .png" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_complete(shell: str) -> None:
     words = {"_TOTALCAL_COMPLETE": f"complete_{shell}", "COMP_WORDS": "totalcal repo", "COMP_CWORD": "1"}

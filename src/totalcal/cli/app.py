@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -135,7 +136,25 @@ def _say(line: str, colour: str = typer.colors.RED) -> None:
         typer.secho(shown, fg=colour, err=True)
 
 
-__all__ = ["OWN_BACKBONE", "Example", "ExitCode", "app"]
+__all__ = ["FIGURE", "OWN_BACKBONE", "Example", "ExitCode", "app", "ends_in"]
+
+
+def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
+    """The check of an option: a file that nothing can write is refused before the work, not after it.
+
+    >>> ends_in(".png", ".pdf")(Path("a.pdf"))
+    PosixPath('a.pdf')
+    """
+
+    def check(path: Path | None) -> Path | None:
+        if path is not None and path.suffix.lower() not in endings:
+            raise typer.BadParameter(f"{path} must end in {', '.join(endings[:-1])} or {endings[-1]}.")
+        return path
+
+    return check
+
+
+FIGURE = ends_in(".png", ".svg", ".pdf")
 
 OWN_BACKBONE = typer.Option(
     None,

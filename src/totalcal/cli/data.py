@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from totalcal.cli.app import Example, ExitCode, app
+from totalcal.cli.app import Example, ExitCode, app, ends_in
 
 data = typer.Typer(
     no_args_is_help=True,
@@ -108,7 +108,11 @@ def corrupt(
     source: Path = typer.Argument(
         ..., exists=True, dir_okay=False, help="A .npy of bytes, a .npz with `images`, or a picture."
     ),
-    sheet: Path | None = typer.Option(None, help="Draw one image in 19 types × 5 severities to this file."),
+    sheet: Path | None = typer.Option(
+        None,
+        callback=ends_in(".png", ".jpg", ".pdf"),
+        help="Draw one image in 19 types × 5 severities to this file: .png, .jpg or .pdf.",
+    ),
     save: Path | None = typer.Option(
         None, help="Write TYPE.npy to this folder, in the layout of CIFAR-10-C."
     ),

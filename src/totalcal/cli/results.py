@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from totalcal.cli.app import Example, ExitCode, app
+from totalcal.cli.app import FIGURE, Example, ExitCode, app
 
 if TYPE_CHECKING:
     from totalcal.records.table import Table
@@ -50,7 +50,10 @@ def table(
             help="The domain benchmark instead: OOD detection, the cost of fading, corruption.",
         ),
     ] = False,
-    figure: Annotated[Path | None, typer.Option(help="Draw Figure 3: scores against severity.")] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(callback=FIGURE, help="Draw Figure 3, scores against severity: .png, .svg or .pdf."),
+    ] = None,
 ) -> None:
     """Print Table 2 of the paper, or another table, from finished runs."""
     warn_of_damage(runs)

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import typer
 
-from totalcal.cli.app import Example, app
+from totalcal.cli.app import FIGURE, Example, app
 
 toy = typer.Typer(no_args_is_help=True, help="The paper's two toys (appendix B), trained and drawn.")
 app.add_typer(toy, name="toy", rich_help_panel="Learn")
 
 _Seed = typer.Option(0, help="Seed of the data, the net and the draws.")
 _Epochs = typer.Option(400, min=1, help="The paper's number is the default.")
+_FIGURE = "The figure: .png, .svg or .pdf."
 _Json = typer.Option(False, "--json", help="Print the numbers as JSON.")
 
 
 @toy.command("gaussians", epilog=Example("totalcal toy gaussians --out two-classes.png"))
 def gaussians(
-    out: Path = typer.Option(Path("toy-gaussians.png"), help="The figure: .png, .svg or .pdf."),
+    out: Path = typer.Option(Path("toy-gaussians.png"), callback=FIGURE, help=_FIGURE),
     seed: int = _Seed,
     epochs: int = _Epochs,
     as_json: bool = _Json,
@@ -28,7 +29,7 @@ def gaussians(
 
 @toy.command("iris", epilog=Example("totalcal toy iris --seed 1 --json"))
 def iris(
-    out: Path = typer.Option(Path("toy-iris.png"), help="The figure: .png, .svg or .pdf."),
+    out: Path = typer.Option(Path("toy-iris.png"), callback=FIGURE, help=_FIGURE),
     seed: int = _Seed,
     epochs: int = _Epochs,
     as_json: bool = _Json,
@@ -59,7 +60,7 @@ def truth(
     ),
     jobs: int = typer.Option(2, min=1, help="How many processes."),
     figure: Path | None = typer.Option(
-        None, "--figure", help="Draw the figure to this file: .png, .svg or .pdf."
+        None, "--figure", callback=FIGURE, help="Draw the figure to this file: .png, .svg or .pdf."
     ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object with every measurement."),
 ) -> None:
