@@ -402,7 +402,7 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
         MissingExtraError: Without Pillow.
     """
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("pillow", "data", "reading pictures") from error
     import warnings
@@ -410,7 +410,14 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
     data = io.BytesIO(read_bytes(path, MOST_TEXT))  # a file would allocate what a chunk promises
     with unreadable(path, "a picture"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, on what it makes of damage
-        with Image.open(data, formats=PICTURES) as picture:
+        try:
+            opened = Image.open(data, formats=PICTURES)
+        except UnidentifiedImageError as error:  # it names the buffer, not the file
+            raise UnreadableFileError(
+                f"{path} cannot be read as a picture (no {', '.join(PICTURES[:-1])} or {PICTURES[-1]}). "
+                "Make or fetch it again."
+            ) from error
+        with opened as picture:
             width, height = picture.size
             if width * height > most_pixels:
                 raise UnreadableFileError(

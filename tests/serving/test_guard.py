@@ -57,6 +57,8 @@ def test_malformed_bodies_are_refused_with_a_reason(client, content, kind, statu
     assert response.status_code == status, response.text
     assert response.json()["error"]
     assert "/tmp" not in response.text
+    assert response.text.count("JSON") <= 1  # said once
+    assert "BytesIO" not in response.text
 
 
 @pytest.mark.parametrize(

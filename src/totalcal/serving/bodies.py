@@ -192,5 +192,7 @@ def _is_length(axis: Any) -> bool:
 def _parsed(content: bytes) -> Any:
     try:
         return parse_json(content.decode(), "the body")
-    except (InputError, UnicodeDecodeError) as error:
-        raise RefusalError(422, f"the body is not JSON: {str(error)[:200]}") from error
+    except InputError as error:
+        raise RefusalError(422, str(error)[:200]) from error
+    except UnicodeDecodeError as error:
+        raise RefusalError(422, "the body is not JSON in UTF-8.") from error
