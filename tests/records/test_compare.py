@@ -194,6 +194,12 @@ def test_two_that_are_equally_good_are_both_named():
     assert in_words({"a": both, "b": both}).startswith("a and b are not beaten")
 
 
+def test_a_model_alone_is_not_called_unbeaten() -> None:
+    one = {key: Summary(0.1, 0.0, 2) for key in ("nll", "ece", "auroc", "error")}
+    line = in_words({"etp": {**one, "majority_error": Summary(0.9, 0.0, 2)}})
+    assert line == "etp is the only model here: nothing is there that could beat it."
+
+
 def test_nothing_learned_by_anybody_leaves_no_winner():
     idle = {key: Summary(0.5, 0.1, 3) for key in ("nll", "ece", "auroc", "error", "majority_error")}
     assert "model fit: none" in in_words({"a": idle})

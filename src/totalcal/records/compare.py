@@ -237,7 +237,9 @@ def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: Rule = 
     """One line on total calibration; a model that has learned nothing is never called calibrated."""
     found = winners(models, aspects, rule)
     all_round = set.intersection(*found.values())
-    if all_round:
+    if all_round and len(models) == 1:
+        line = f"{_names(all_round)} is the only model here: nothing is there that could beat it."
+    elif all_round:
         verb = "is" if len(all_round) == 1 else "are"
         line = f"{_names(all_round)} {verb} not beaten on any of {_aspects(aspects)}."
     else:
