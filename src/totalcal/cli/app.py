@@ -155,6 +155,7 @@ def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
 
 
 FIGURE = ends_in(".png", ".svg", ".pdf")
+"""The check of every option that names a figure to write."""
 
 OWN_BACKBONE = typer.Option(
     None,
