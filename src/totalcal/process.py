@@ -103,6 +103,8 @@ class TuringProcess(nn.Module):
         super().__init__()
         if num_classes < 2:
             raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
+        if min(kl_scales) < 0:
+            raise InputError(f"what a KL counts must be 0 or more, but got {kl_scales}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
         self.num_classes, self.kl_scales = num_classes, kl_scales
         self.domain: Domain

@@ -127,6 +127,14 @@ def test_mistakes_are_refused_before_any_work():
         _one(wieght_kl_scale=0)
     with pytest.raises(InputError, match="epochs must be of type int"):
         _one(epochs="many")
+    with pytest.raises(InputError, match="num_cells must be of type int, like 20, but is None"):
+        _one(num_cells=None)
+    with pytest.raises(UnknownNameError, match="setting"):
+        _one(**{"backbone.name": "mlp"})
+    with pytest.raises(InputError, match="clip must be a number above 0, or None, but is 'abc'"):
+        _one(clip="abc")
+    with pytest.raises(InputError, match=r"must be 0 or more, but got KLScales\(.*weights=-1.0"):
+        _one(weight_kl_scale=-1)
     with pytest.raises(UnknownNameError, match="tanh_blend"):
         _one(update_rule="tahn")
     with pytest.raises(InputError, match="retention"):

@@ -141,8 +141,9 @@ def test_the_progress_of_version_0_1_is_understood(tmp_path):
     assert write(path).rows == 25
 
 
-def test_a_damaged_progress_says_what_to_do(interrupted):
-    outputs.beside(interrupted, ".progress").write_bytes(b"\x00" * 40)
+@pytest.mark.parametrize("damaged", [b"\x00" * 40, b"[" * 100_000], ids=["zeros", "nested"])
+def test_a_damaged_progress_says_what_to_do(interrupted, damaged):
+    outputs.beside(interrupted, ".progress").write_bytes(damaged)
     with pytest.raises(InputError, match="Remove it to start from the first row"):
         write(interrupted)
 

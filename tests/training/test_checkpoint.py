@@ -80,6 +80,12 @@ def test_a_damaged_checkpoint_without_an_earlier_one_is_refused(tmp_path: Path) 
         folder.load()
 
 
+def test_a_header_that_nests_without_end_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "last.pt").write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(DamagedCheckpointError):
+        load_checkpoint(tmp_path)
+
+
 def test_a_newer_format_is_refused_whatever_it_holds(tmp_path: Path) -> None:
     header = {"what": "totalcal checkpoint", "format": FORMAT + 1, "sha256": ""}
     (tmp_path / "last.pt").write_bytes(json.dumps(header).encode() + b"\n???")

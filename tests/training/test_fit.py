@@ -250,3 +250,13 @@ def test_choices_that_version_0_1_did_not_have_leave_its_checkpoints_readable(
         "clip",
     }
     assert not {"augmentation", "distillation"} & set(kept)
+
+
+def test_a_layer_whose_gradients_channels_last_ruins_is_trained_in_the_default_layout() -> None:
+    layouts: list[bool] = []
+    net = nn.Sequential(nn.Conv2d(5, 8, 1, stride=2), nn.Flatten(), nn.Linear(8 * 16, 3))
+    net[0].register_forward_pre_hook(lambda _, inputs: layouts.append(inputs[0].is_contiguous()))
+    images, labels = torch.randn(64, 5, 8, 8), torch.arange(64) % 3
+    fit(softmax(net, 3), (images, labels), epochs=1, augmentation=Augmentation(shifts=1), progress=False)
+    assert layouts
+    assert all(layouts)

@@ -87,6 +87,15 @@ def data_options(config: RunConfig) -> TaskOptions:
     return TaskOptions(**options)
 
 
+def training_options(config: RunConfig) -> dict[str, Any]:
+    """The groups of choices that `fit` takes; one that makes no sense is refused."""
+    return {
+        "optimisation": Optimisation(**config.sections["optimisation"]),
+        "contexts": Contexts(**config.sections["contexts"]),
+        "augmentation": Augmentation(**config.sections.get("augmentation", {})),
+    }
+
+
 def _arguments(model: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """What plain settings stand for; a function that stays at its default needs no entry in a table."""
     parameters = inspect.signature(model).parameters
@@ -167,9 +176,7 @@ def _fitted(config: RunConfig, folder: RunFolder, data: TaskData) -> tuple[Turin
         data.train,
         **config.sections["training"],
         seed=derived("training", config.task, config.model, config.seed),
-        optimisation=Optimisation(**config.sections["optimisation"]),
-        contexts=Contexts(**config.sections["contexts"]),
-        augmentation=Augmentation(**config.sections.get("augmentation", {})),
+        **training_options(config),
         checkpoints=folder.checkpoints,
         callbacks=[EpochClock(folder.timing)],
         progress=False,

@@ -23,6 +23,8 @@ Other draws of the same quantities, as a new order of random numbers gives, do n
 
 Sections = Mapping[str, Mapping[str, Any]]
 
+_NAME = "name"
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -160,7 +162,7 @@ def check_known(overrides: Mapping[str, Any], candidates: list[Sections]) -> Non
                 for section in sections.values()
                 for key in section
             }
-            raise UnknownNameError("setting", name, sorted(known - {"name"}))
+            raise UnknownNameError("setting", name, sorted(known - {_NAME}))
 
 
 def _by_recorded_names(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,17 +171,17 @@ def _by_recorded_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find(sections: Sections, name: str) -> tuple[str, str] | None:
+    """The section and key of a setting; what a model or backbone is called is none."""
     prefix, dot, rest = name.partition(".")
-    if dot:
-        return (prefix, rest) if rest in sections.get(prefix, {}) else None
-    return next(((section, name) for section, entries in sections.items() if name in entries), None)
+    places = [(prefix, rest)] if dot else [(section, name) for section in sections]
+    return next(((s, key) for s, key in places if key != _NAME and key in sections.get(s, {})), None)
 
 
 def _fitting(name: str, value: Any, default: Any) -> Any:
     """The value in the type of the default, so that 0 and 0.0 are one configuration."""
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if default is not None and value is not None and type(value) is not type(default):
+    if default is not None and type(value) is not type(default):
         raise InputError(
             f"{name} must be of type {type(default).__name__}, like {default!r}, but is {value!r}."
         )

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from totalcal.baselines import BASELINES, Nets
-from totalcal.bench.building import build_process, data_options, load_data, predictor_of
+from totalcal.bench.building import (
+    build_process,
+    data_options,
+    load_data,
+    predictor_of,
+    training_options,
+)
 from totalcal.bench.configuration import RunConfig, Sections, all_settings, check_known, overridden
 from totalcal.bench.jobs import Jobs, attempt, one_thread
 from totalcal.bench.judging import judge, record_of, write_artefacts
@@ -95,6 +101,7 @@ class Grid:
         for config in rows[0].values():
             build_process(config)  # a setting that is refused is refused before any work is done
             data_options(config)
+            training_options(config)
         return configs
 
     def _row(self, names: Sequence[str], seed: int) -> dict[str, RunConfig]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError, MissingExtraError
+from totalcal.reading import parse_json
 from totalcal.records.table import csv_text
 from totalcal.whole_files import write_whole
 
@@ -280,7 +281,7 @@ class ResumableOutput:
         """Whose progress it is, its lines, and whether all rows were done; a line torn by a kill is none."""
         lines = self.progress.read_bytes().splitlines()
         try:
-            first = json.loads(lines[0])
+            first = parse_json(lines[0].decode(), str(self.progress))
             fingerprint, notes = first.pop("fingerprint"), [Note(**first)]
         except (IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(
@@ -288,7 +289,7 @@ class ResumableOutput:
             ) from error
         for line in lines[1:]:
             try:
-                content = json.loads(line)
+                content = parse_json(line.decode(), str(self.progress))
                 if content == _FINISHED:
                     return fingerprint, notes, True
                 notes.append(Note(**content))

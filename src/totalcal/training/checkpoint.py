@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.reading import parse_json
 from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import Purpose, generator_for, reseed
 from totalcal.training.history import EarlyStopping, History, Tally
@@ -89,7 +90,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def _header(line: bytes, path: Path) -> dict[str, Any]:
     try:
-        header: dict[str, Any] = json.loads(line)
+        header: dict[str, Any] = parse_json(line.decode(), str(path))
         if (
             header["what"] == _MAGIC
             and isinstance(header["format"], int)

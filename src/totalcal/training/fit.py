@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.errors import InputError
-from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, moved
+from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, laid_out, layout_for, moved
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
 from totalcal.process import TuringProcess
 from totalcal.training.averaging import AveragedWeights
@@ -185,7 +185,8 @@ class Run:
         self.lessons = Lessons(settings, teacher, fabric.device, fabric.global_rank)
         self.steps = steps_per_epoch(data, settings.batch_size)
         options = settings.optimisation
-        trained.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.layout = layout_for(trained)
+        trained.to(memory_format=self.layout)  # type: ignore[call-overload]
         step = fabric.setup_module(Pass(trained, settings.contexts.write))
         bare = build_optimizer(trained, options, may_fuse(fabric.device, settings.precision, options))
         schedule = Schedule(bare, options, settings.epochs, self.steps)
@@ -223,6 +224,7 @@ class Run:
         place = fabric.device, fabric.global_rank, fabric.world_size
         for batch, context in epoch_batches(self.data, self.settings, state.epoch, state.step, *place):
             lesson, targets = self.lessons.prepared(batch, state.epoch, state.step)
+            lesson = lesson._replace(inputs=laid_out(lesson.inputs, self.layout))
             head_loss = None if targets is None else targets.loss
             report = self.descent.step(lesson, context, state.epoch, state.step, head_loss=head_loss)
             state.tally.add(report)

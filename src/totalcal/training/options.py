@@ -44,6 +44,8 @@ class Optimisation:
         for name in ("average", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"{name} must lie in [0, 1), but is {getattr(self, name)}.")
+        if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
+            raise InputError(f"clip must be a number above 0, or None, but is {self.clip!r}.")
         if self.warmup < 0:
             raise InputError(f"warmup is a number of epochs, 0 or more, but is {self.warmup}.")
         if self.warmup and self.schedule == "one_cycle":
