@@ -414,7 +414,7 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
             opened = Image.open(data, formats=PICTURES)
         except UnidentifiedImageError as error:  # it names the buffer, not the file
             raise UnreadableFileError(
-                f"{path} cannot be read as a picture (no {', '.join(PICTURES[:-1])} or {PICTURES[-1]}). "
+                f"{path} cannot be read as a picture: it is none of {' '.join(PICTURES)}. "
                 "Make or fetch it again."
             ) from error
         with opened as picture:

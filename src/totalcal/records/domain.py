@@ -105,7 +105,8 @@ def fading_table(records: Sequence[Record]) -> Table:
             groups.append(Group(f"{title}: {model} ({_alarms(mine)})", rows))
     under = ["ECE under corruption, %"] if has_corruption else []
     header = ["τ", "NLL", "ECE, %", *under, *(f"entropy AUROC, {name}" for name in names)]
-    return Table(header, groups, ["τ = 0 is no fading. Mean ± standard deviation over seeds."])
+    note = "τ = 0 is no fading. Means over seeds, of NLL and ECE ± standard deviation."
+    return Table(header, groups, [note])
 
 
 def severity_table(records: Sequence[Record]) -> Table:
@@ -193,7 +194,7 @@ def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str], has_corr
         Entry(show("nll", nll, 3)),
         Entry(show("ece", ece, 2)),
         *under,
-        *(_entry(told[name], 2.0) if name in told else Entry("") for name in names),
+        *(Entry(f"{100 * told[name].mean:.1f}") if name in told else Entry("") for name in names),
     ]
 
 
