@@ -111,7 +111,7 @@ def quadrants(maps: Tensor) -> Tensor:
     )
 
 
-MAPS = {"mean, deviation": pooled_map, "and halves": with_halves, "quadrants, deviation": quadrants}
+MAPS = {"and halves": with_halves, "quadrants, deviation": quadrants}
 
 
 def statistics_of(model: TuringProcess, memory: DomainMemory, images: Tensor) -> Tensor:
@@ -123,7 +123,8 @@ def compare(run: RunFolder, data_dir: Path | None, maps: bool) -> None:
     """One row per way of joining, or per summary of a map joined as in the library."""
     header, rows = aurocs(run, data_dir)
     if maps:
-        rows = {name: aurocs_of_maps(run, data_dir, summary) for name, summary in MAPS.items()}
+        others = {name: aurocs_of_maps(run, data_dir, summary) for name, summary in MAPS.items()}
+        rows = {"mean, deviation": rows[AS_IN_THE_LIBRARY], **others}
     print(header)
     for name, values in rows.items():
         shown = (*values, min(values), sum(values) / len(values))

@@ -129,7 +129,9 @@ def is_given_up(request: Any) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (400, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1300, "light"), pytest.param(400, "dark", marks=pytest.mark.exhaustive)]
+)
 def test_every_page_opens_without_a_complaint_and_nothing_scrolls_sideways(
     site: Path, address: str, browser: "Browser", width: int, scheme: Any
 ) -> None:
