@@ -283,9 +283,22 @@ class TuringProcess(nn.Module):
     ) -> tuple[LossTerms, Movement]:
         """`forward`, with how far the write moved the memory; the write may come after the loss terms.
 
-        It draws from `write_generator`, or from the memory's own generator without one. `head_loss` takes the
-        place of the head's own, where labels alone do not say what is to be learnt.
         Cheaper than the three calls it is made of: layers work out the KL of their weights with the pass.
+
+        Args:
+            inputs: A batch; its first `context` rows are written to the memory.
+            labels: The class of each row.
+            context: How many rows are the context.
+            generator: What the pass draws from.
+            write_generator: What the write draws from; without one, the memory's own generator.
+            write_first: Whether the memory is written before the loss is computed.
+            head_loss: In place of the head's own, where labels alone do not say what is to be learnt.
+
+        Returns:
+            The terms of the free energy, and how far the write moved the memory.
+
+        Raises:
+            ContextError: The context is longer than the batch.
         """
         embedding, kls = self._encode(inputs, generator, with_kls=True)
         _check_context_length(context, len(embedding))

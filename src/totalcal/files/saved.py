@@ -105,7 +105,17 @@ class SavedModel:
         return replace(prediction, sets=self.sets)
 
     def decide(self, rows: Any) -> Decisions:
-        """What the gate says to each row."""
+        """What the gate says to each row.
+
+        Args:
+            rows: As the user has them, one entry per row.
+
+        Returns:
+            For each row whether it is accepted, and if not, why.
+
+        Raises:
+            GateError: The file has no gate.
+        """
         if self.gate is None:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))

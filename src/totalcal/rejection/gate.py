@@ -257,7 +257,18 @@ class Gate:
         return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)
 
     def predict(self, model: Any, inputs: Any) -> Predictive:
-        """The model's predictions, made as those that the gate was fitted on."""
+        """The model's predictions, made as those that the gate was fitted on.
+
+        Args:
+            model: The one that the gate was fitted for.
+            inputs: New rows.
+
+        Returns:
+            Predictions that the gate accepts.
+
+        Raises:
+            GateError: The gate is of version 0.1, and does not know how its predictions were made.
+        """
         if self.sampling is None:
             raise GateError(_UNKNOWN)
         with eval_mode(model):
