@@ -149,7 +149,7 @@ def by_prototypes() -> list[Size]:
 
 
 def remembering_by_prototypes() -> list[Size]:
-    return [Size(p, memory_of(p, 5 * p, 1000), p) for p in (50, 500, 5000)]
+    return [Size(p, memory_of(p, 25_000, 1000), p) for p in (50, 500, 5000)]
 
 
 def by_held_out() -> list[Size]:

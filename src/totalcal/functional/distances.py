@@ -149,12 +149,14 @@ def spherical_prototypes(rows: Tensor, count: int) -> Tensor:
     """
     units = F.normalize(rows, dim=-1)
     centroids = units[:count].clone()
+    nearest = torch.empty(len(units), dtype=torch.long, device=units.device)
     block_rows = max(1, _LARGEST_BLOCK // max(count, 1))
+    products = units.new_empty(min(block_rows, len(units)), len(centroids))
     for _ in range(min(_ROUNDS, max(_FEWEST_ROUNDS, _ROWS_MET // max(len(rows), 1)))):
         squares = centroids.square().sum(-1)
-        nearest = torch.cat(
-            [torch.sub(squares, block @ centroids.T, alpha=2).argmin(-1) for block in units.split(block_rows)]
-        )
+        for block, places in zip(units.split(block_rows), nearest.split(block_rows), strict=True):
+            product = torch.mm(block, centroids.T, out=products[: len(block)])
+            torch.argmin(torch.sub(squares, product, alpha=2, out=product), -1, out=places)
         sums = torch.zeros_like(centroids).index_add_(0, nearest, units)
         sizes = torch.bincount(nearest, minlength=len(centroids)).to(sums)[:, None]
         updated = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)
