@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from totalcal import BNNClassifier, Gate, load, remember, save
 from totalcal.backbones import mlp, small_convnet
 from totalcal.errors import GateError
+from totalcal.files.saved import SavedModel
 from totalcal.models import MODELS
 from totalcal.parts.weights import MeanFieldLinear
 from totalcal.process import MomentsWarning, TuringProcess
@@ -95,9 +96,10 @@ def test_no_warning_where_every_layer_has_a_rule() -> None:
         model_of("etp").predict(inputs(), draws="moments")
 
 
-def test_gates_files_and_estimators_take_moments(tmp_path) -> None:
+@pytest.mark.parametrize("draws", [None, "moments"])
+def test_gates_files_and_estimators_take_moments_by_themselves(tmp_path, draws) -> None:
     model, rows, labels = model_of("etp"), inputs(300), torch.arange(300) % CLASSES
-    gate = Gate.fit(model, rows, labels, draws="moments")
+    gate = Gate.fit(model, rows, labels, draws=draws)
     assert gate.sampling == BY_MOMENTS
     assert gate.decide(model, rows[:7]).accepted.shape == (7,)
     with pytest.raises(GateError, match="by moments"):
@@ -106,8 +108,23 @@ def test_gates_files_and_estimators_take_moments(tmp_path) -> None:
     restored = load(tmp_path / "model.totalcal").predict(rows.numpy())  # made as its gate needs it
     assert restored.sampling == BY_MOMENTS
     assert_close(restored.probabilities, model.predict(rows, draws="moments").probabilities)
-    estimator = BNNClassifier(draws="moments", max_epochs=2, random_state=0).fit(rows.numpy(), labels.numpy())
+    estimator = BNNClassifier(draws=draws, max_epochs=2, random_state=0).fit(rows.numpy(), labels.numpy())
     assert estimator.predict_distribution(rows.numpy()).sampling == BY_MOMENTS
+
+
+def test_a_file_whose_gate_was_fitted_with_draws_goes_on_drawing(tmp_path) -> None:
+    model, rows, labels = model_of("etp"), inputs(300), torch.arange(300) % CLASSES
+    save(model, tmp_path / "model.totalcal", gate=Gate.fit(model, rows, labels, draws=10))
+    found = load(tmp_path / "model.totalcal").predict(rows.numpy())
+    assert_close(found.probabilities, model.predict_shared(rows, 10).probabilities)
+
+
+def test_a_file_of_a_net_without_rules_draws_and_does_not_warn(tmp_path) -> None:
+    net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES))
+    saved = SavedModel(MODELS["bnn"](net, CLASSES))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert saved.predict(inputs().numpy()).sampling.draws == 10
 
 
 class Probabilities(nn.Module):

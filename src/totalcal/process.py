@@ -34,7 +34,7 @@ from totalcal.inputs import (
 from totalcal.parts.domain import Domain, NoDomain, Observation, Observed, row_keys
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
-from totalcal.parts.moments import UntaughtLayerError, points_and_mean, readout_points
+from totalcal.parts.moments import UntaughtLayerError, outdo_ten_draws, points_and_mean, readout_points
 from totalcal.parts.pooling import quick_pooling
 from totalcal.parts.repeating import fixed_draws, repeated_and_mean
 from totalcal.parts.sampling import (
@@ -66,7 +66,7 @@ from totalcal.types import (
 )
 
 CONTEXT_BLOCK = 50
-_FALLBACK_DRAWS = 10
+_TEN = 10
 HeadLoss = Callable[[Head, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """From a head, embeddings, readouts and labels to the expected NLL and the local KL, as `Head.loss`."""
 
@@ -350,15 +350,16 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def predict_shared(
-        self, inputs: Inputs, draws: Draws = 10, context: Context | None = None, seed: int = 0
+        self, inputs: Inputs, draws: Draws | None = None, context: Context | None = None, seed: int = 0
     ) -> Predictive:
         """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
 
-        Costs more: the layers whose weights have a distribution run with weights of their own for each draw.
+        This is how files, estimators and services predict. Draws cost more here: the layers whose weights
+        have a distribution run with weights of their own for each of them.
 
         Args:
             inputs: As in `predict`.
-            draws: As in `predict`.
+            draws: As in `predict`; `usual_draws` if not given.
             context: As in `predict`.
             seed: What the draws are a function of.
 
@@ -375,11 +376,25 @@ class TuringProcess(nn.Module):
             >>> torch.allclose(found[0], found[1])
             True
         """
+        if draws is None:
+            draws = self.usual_draws
         if draws == "moments":
             return self._moments_or_draws(inputs, context)
         inputs = as_inputs(inputs)
         noise = self._shared_noise(inputs, draws, seed)
         return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
+
+    @property
+    def usual_draws(self) -> Draws:
+        """Moments where they are known to be at least as good as ten draws, and ten elsewhere.
+
+        Example:
+            >>> import totalcal
+            >>> net = nn.Linear(4, 3)
+            >>> totalcal.etp(net, num_classes=3).usual_draws, totalcal.anp(net, num_classes=3).usual_draws
+            ('moments', 10)
+        """
+        return "moments" if outdo_ten_draws(self.backbone, self.latent, self.num_classes) else _TEN
 
     @torch.no_grad()
     def fixed_draws(
@@ -498,10 +513,8 @@ class TuringProcess(nn.Module):
             return self.predict_moments(inputs, context)
         except UntaughtLayerError as problem:
             name = problem.place_in(self.backbone)
-            warnings.warn(
-                f"{name}: {problem} {_FALLBACK_DRAWS} draws take their place.", MomentsWarning, stacklevel=3
-            )
-            return self.predict_shared(inputs, _FALLBACK_DRAWS, context)
+            warnings.warn(f"{name}: {problem} {_TEN} draws take their place.", MomentsWarning, stacklevel=3)
+            return self.predict_shared(inputs, _TEN, context)
 
     def _predicted(
         self, inputs: Inputs, draws: int, context: Context | None, noise: Noise | None, sampling: Sampling
@@ -618,7 +631,7 @@ class GivenContext:
     ) -> Predictive:
         return self.process.predict(inputs, draws, self.context, generator)
 
-    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
         return self.process.predict_shared(inputs, draws, self.context, seed)
 
 

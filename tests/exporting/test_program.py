@@ -61,9 +61,10 @@ def test_an_exported_program_says_what_the_model_says(model, net, kind, tmp_path
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("draws", [None, 3])
 @pytest.mark.parametrize(("model", "net", "kind"), REST)
-def test_so_does_every_other_pair(model, net, kind, tmp_path, saved_model, rows_of):
-    saved = saved_model(model, net)
+def test_so_does_every_other_pair(model, net, kind, draws, tmp_path, saved_model, rows_of):
+    saved = saved_model(model, net, draws=draws)
     export(saved, tmp_path / f"model.{kind}")
     check(open_exported(tmp_path / f"model.{kind}"), saved, rows_of(net, 33, seed=4))
 

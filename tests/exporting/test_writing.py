@@ -72,7 +72,7 @@ def test_convolutions_in_float64_have_no_kernels_in_onnxruntime(tmp_path):
 
 def test_draws_that_are_not_those_of_the_gate(exported_mlp, tmp_path):
     saved, path = exported_mlp
-    with pytest.raises(GateError, match="fitted with 3 draws"):
+    with pytest.raises(GateError, match="fitted on predictions with 3 draws"):
         export(saved, tmp_path / "model.pt2", draws=5)
     with pytest.raises(GateError, match="seed 0"):
         export(saved, tmp_path / "model.pt2", seed=1)

@@ -67,6 +67,13 @@ def test_a_relu_far_from_its_kink_changes_nothing_or_leaves_nothing(dtype) -> No
     assert_close(found.variance, torch.tensor([0.01, 0.0], dtype=dtype))
 
 
+@pytest.mark.parametrize("size", [1, 2, 10, 16])
+def test_a_root_of_plain_products_is_that_of_lapack(size) -> None:
+    factor = torch.randn(5, size, size + 2, dtype=torch.float64)
+    matrix = factor @ factor.mT
+    assert_close(moments.cholesky(matrix), torch.linalg.cholesky(matrix), rtol=1e-9, atol=1e-9)
+
+
 def test_the_larger_of_two_agrees_with_draws() -> None:
     torch.manual_seed(0)
     first = Moments(torch.randn(40), torch.rand(40) * 2)

@@ -16,6 +16,7 @@ from totalcal.parts.moments import (
     UntaughtLayerError,
     embedding_points,
     moment_rule,
+    outdo_ten_draws,
     propagate,
     readout_points,
 )
@@ -228,3 +229,25 @@ def test_other_latents_read_with_one_fixed_noise() -> None:
     assert first.shape == (16, 5, 4)
     assert_close(first, second, rtol=0, atol=0)
     assert math.isclose(first.std().item(), 1.0, abs_tol=0.4)
+
+
+@pytest.mark.parametrize(
+    ("net", "latent", "classes", "better"),
+    [
+        (random_weights(mlp(6, 3, (16, 16))), NoLatent(), 3, True),
+        (random_weights(small_convnet(10)), ExternalMemory(5, 10), 10, True),
+        (random_weights(mlp(6, 20)), NoLatent(), 20, False),  # only variances are kept of so many classes
+        (random_weights(small_convnet(10), "all"), NoLatent(), 10, False),
+        (random_weights(Residual()), NoLatent(), 3, False),
+        (random_weights(mlp(6, 4)), ExternalMemory(5, 4, key_map=LinearKeys(4, heads=2)), 4, False),
+        (random_weights(mlp(6, 3)), SetLatent(3), 3, False),
+    ],
+)
+def test_moments_are_preferred_where_they_have_been_shown_to_be_better(net, latent, classes, better) -> None:
+    assert outdo_ten_draws(net, latent, classes) is better
+
+
+def test_a_hook_on_a_layer_that_draws_speaks_for_draws() -> None:
+    net = random_weights(mlp(6, 3))
+    list(net)[-1].register_forward_hook(lambda *_: None)
+    assert not outdo_ten_draws(net, NoLatent(), 3)

@@ -174,7 +174,7 @@ def test_a_gate_of_version_0_1_says_that_it_does_not_know_its_draws(old_rows, tm
 
 
 def test_other_draws_than_those_of_the_gate_are_refused_before_any_work(model_file, table, tmp_path):
-    with pytest.raises(GateError, match="fitted with 10 draws; its promise does not hold for 20"):
+    with pytest.raises(GateError, match="fitted on predictions by moments; its promise does not hold for 20"):
         predict_file(model_file, table, tmp_path / "out.csv", draws=20)
     assert not list(tmp_path.glob("out*"))
 

@@ -41,7 +41,7 @@ def predict(
         None,
         parser=number_of_draws,
         metavar="N|moments",
-        help="Draws of weights and memory; 0 uses means; or moments. Default: those of the gate, or 10.",
+        help="Draws of weights and memory; 0 uses means; or moments. Default: as the gate or the model does.",
     ),
     chunk: int | None = typer.Option(
         None, min=1, help="Rows at a time. Default: 256 to 4096, fewer of large pictures."
@@ -89,7 +89,7 @@ def export(
         None,
         parser=number_of_draws,
         metavar="N|moments",
-        help="Draws of weights and memory; 0 uses means; or moments. Default: those of the gate, or 10.",
+        help="Draws of weights and memory; 0 uses means; or moments. Default: as the gate or the model does.",
     ),
     seed: int | None = typer.Option(None, help="Seed of the draws. Default: the gate's, or 0."),
     example: Path | None = typer.Option(

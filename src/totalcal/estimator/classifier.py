@@ -68,8 +68,9 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         remember: Whether to keep a memory of the domain, for `predict_familiarity`. Half of the held-out rows
             calibrate it and have no say in when to stop, so that they are as new to it as the rows to come;
             where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
-        draws: How many draws of weights and memory make a prediction. They are the same for every row, so
-            that a row's prediction does not depend on the others.
+        draws: How many draws of weights and memory make a prediction; "moments" needs none. None takes
+            whichever is better (`TuringProcess.usual_draws`). They are the same for every row, so that a
+            row's prediction does not depend on the others.
         device: Where `fit` trains, e.g. "cuda". Predictions are made on the CPU, the same on every machine.
         verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
         random_state: A seed or a generator of NumPy.
@@ -104,7 +105,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.15,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         remember: bool = True,
-        draws: Draws = 10,
+        draws: Draws | None = None,
         device: str = "cpu",
         verbose: bool = False,
         random_state: Any = None,
@@ -245,8 +246,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Example:
             >>> from totalcal import BNNClassifier
             >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
-            >>> model.predict_distribution([[0.5]]).draws
-            10
+            >>> model.predict_distribution([[0.5]]).sampling.draws
+            'moments'
         """
         return Predictive.joined(list(self._predictions(X)))
 

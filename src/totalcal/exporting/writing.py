@@ -26,13 +26,12 @@ from totalcal.errors import (
 )
 from totalcal.exporting.program import Program, first_line, outputs_of, traced
 from totalcal.files.own import load_named
-from totalcal.files.saved import DRAWS, SavedModel, load
+from totalcal.files.saved import SavedModel, load
 from totalcal.inputs import Inputs, checked_inputs, count, named, taken
 from totalcal.predicting.answers import check_draws, class_names
 from totalcal.predicting.exported import KEY, ROWS, Array, Bar, Description, ExportedRows, open_exported
 from totalcal.predicting.inputs import ArrayFile
 from totalcal.process import TuringProcess
-from totalcal.rejection import Gate
 from totalcal.types import Draws, Sampling
 from totalcal.whole_files import whole_file
 
@@ -95,7 +94,7 @@ def export(
         path: Where to write.
         to: "onnx" or "pt2"; by the suffix of the path if not given.
         draws: How many draws of θ, 0 for means, "moments" for none. As for `SavedModel.predict`: those of the
-            gate, or 10, if not given.
+            gate, or else the model's usual ones, if not given.
         seed: What the draws are a function of; that of the gate, or 0, if not given.
         example: Some rows, two or more, if the model has no preprocessing that says what a row is.
         backbone: Your own net, where `model` is a file that asks for it.
@@ -128,7 +127,7 @@ def export(
             "and apply the steps beforehand."
         )
     check_draws(saved, draws)
-    sampling = _sampling(saved.gate, draws, seed)
+    sampling = _sampling(saved, draws, seed)
     rows = _example(saved, example)
     program = Program(saved, sampling.draws, sampling.seed or 0, rows)
     description = _description(saved, program, rows, sampling)
@@ -189,10 +188,10 @@ def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
     )
 
 
-def _sampling(gate: Gate | None, draws: Draws | None, seed: int | None) -> Sampling:
+def _sampling(saved: SavedModel, draws: Draws | None, seed: int | None) -> Sampling:
     """The draws and the seed that were asked for, or those of the gate."""
-    fitted = None if gate is None else gate.sampling
-    known = fitted or Sampling(DRAWS)
+    fitted = None if saved.gate is None else saved.gate.sampling
+    known = fitted or Sampling(saved.model.usual_draws)
     wanted = Sampling(known.draws if draws is None else draws, known.seed or 0 if seed is None else seed)
     if fitted is not None and fitted.draws and (wanted.seed or 0) != (fitted.seed or 0):
         raise GateError(

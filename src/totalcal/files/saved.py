@@ -43,7 +43,6 @@ from totalcal.types import Batch, Draws, Predictive
 
 ClassName = str | int | float | bool
 
-DRAWS = 10
 _SEPARATOR = "/"
 _DOMAIN = "domain."
 _HARMLESS = 10**6  # weights: so many are made without asking
@@ -80,7 +79,7 @@ class SavedModel:
         Args:
             rows: One entry per row, as the preprocessing takes them.
             draws: As in `TuringProcess.predict`. Without them predictions are made as the gate or else the
-                sets of classes need them, or with 10 draws where there is neither.
+                sets of classes need them, or as the model usually does (`TuringProcess.usual_draws`).
 
         Returns:
             As `TuringProcess.predict_shared`.
@@ -97,10 +96,10 @@ class SavedModel:
         fitted = None if like is None else like.sampling
         if draws is None and fitted is not None:
             return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
-        return self.predict_shared(rows, DRAWS if draws is None else draws)
+        return self.predict_shared(rows, draws)
 
-    def predict_shared(self, rows: Any, draws: Draws = DRAWS, seed: int = 0) -> Predictive:
-        """`predict` with so many draws of a seed, which all rows share."""
+    def predict_shared(self, rows: Any, draws: Draws | None = None, seed: int = 0) -> Predictive:
+        """`predict` with so many draws of a seed, which all rows share, or with the model's usual ones."""
         prediction = self.model.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
         return replace(prediction, sets=self.sets)
 

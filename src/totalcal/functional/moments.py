@@ -75,6 +75,22 @@ def covariance_of_linear(inputs: Value, weight: Value) -> Tensor:
     return covariance
 
 
+def cholesky(matrix: Tensor) -> Tensor:
+    """L, a lower triangle with L Lᵀ = the matrix, column by column and of plain products alone.
+
+    >>> cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    size, rest, columns = matrix.shape[-1], matrix, []
+    places = torch.arange(size, device=matrix.device)
+    for k in range(size):
+        pivot = rest[..., k, k].clamp_min(torch.finfo(matrix.dtype).tiny)
+        columns.append((places >= k) * rest[..., k] / pivot.sqrt().unsqueeze(-1))
+        rest = rest - columns[-1].unsqueeze(-1) * columns[-1].unsqueeze(-2)
+    return torch.stack(columns, -1)
+
+
 def maximum(first: Moments, second: Moments) -> Moments:
     """The larger of two independent Gaussians (Clark 1961), with the variance in a form that does not cancel.
 

@@ -107,7 +107,7 @@ def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None
 
     Args:
         file: What `totalcal.save` or `totalcal export` wrote.
-        draws: Of weights and memory; those of the gate, or 10, if not given.
+        draws: Of weights and memory; those of the gate, or else the model's usual ones, if not given.
         backbone: `package.module:factory`, the user's own net where the file asks for it.
 
     Raises:
@@ -165,6 +165,8 @@ def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
     Raises:
         GateError: If it was fitted with others, or does not know with which.
     """
+    from totalcal.rejection.predictions import in_words
+
     if saved.gate is None:
         return
     fitted = saved.gate.sampling
@@ -175,7 +177,7 @@ def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
         )
     if fitted is not None and fitted.draws and draws not in (None, fitted.draws):
         raise GateError(
-            f"the file's gate was fitted with {fitted.draws} draws; its promise does not hold for {draws}: "
+            f"the file's gate was fitted on {in_words(fitted)}; its promise does not hold for {draws}: "
             "leave --draws out."
         )
 

@@ -54,7 +54,7 @@ DOMAIN_SHARE = 0.1
 and so a little unfamiliar; with half of the rate the bar would call most of them "not my domain". OOD inputs
 are farther out, where a bar of a tenth still finds them."""
 
-_DRAWS = 10
+_DRAWS = 10  # of predictors that are no process
 _MOST_DRAWS = 100_000  # what a file may ask for
 
 
@@ -157,8 +157,8 @@ class Gate:
             bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
                 first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
-            draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means. 10 if not
-                given; an estimator has its own.
+            draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
+                none. The model's usual ones if not given; an estimator has its own.
             seed: What these draws are a function of.
             batch_size: Rows at a time.
 
@@ -177,7 +177,8 @@ class Gate:
             >>> gate.cost.coverage >= 0.9
             True
         """
-        wanted = Sampling(_DRAWS if draws is None else draws, seed, shared=True)
+        usual = getattr(model, "usual_draws", _DRAWS)
+        wanted = Sampling(usual if draws is None else draws, seed, shared=True)
         verdicts = _verdicts(bars)
         parts: list[_HeldOut] = []
         with eval_mode(model):
@@ -223,8 +224,8 @@ class Gate:
             >>> import torch
             >>> from totalcal import Gate, softmax
             >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
-            >>> rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-            >>> Gate.fitted(model.predict_shared(rows), torch.arange(60) % 3).bars[0].score
+            >>> prediction = model.predict_shared(torch.randn(60, 4))
+            >>> Gate.fitted(prediction, prediction.probabilities.argmax(1)).bars[0].score
             'entropy'
         """
         verdicts = _verdicts(bars)

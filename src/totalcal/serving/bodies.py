@@ -163,7 +163,7 @@ def _checked(values: Row, preprocessing: Preprocessing | None) -> Row:
             422, f"the model takes rows of shape {list(preprocessing.shape)}, not {list(values.shape[1:])}."
         )
     if np.issubdtype(values.dtype, np.floating) and not (np.abs(values) <= LARGEST).all():
-        raise RefusalError(422, "the rows hold NaN, infinity, or numbers beyond those of float32.")
+        raise RefusalError(422, f"the rows hold NaN, infinity, or numbers beyond ±{LARGEST:g}.")
     return values
 
 

@@ -17,7 +17,7 @@ DATATYPES = (
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
 )  # fmt: skip
 PICTURES = ("image/bmp", "image/gif", "image/jpeg", "image/png", "image/tiff", "image/webp")
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = 1e18  # variances and distances are squares, which end at 3.4e38 in float32
 
 _TEXT: Schema = {"type": "string"}
 _FLAG: Schema = {"type": "boolean"}
