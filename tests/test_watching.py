@@ -111,6 +111,14 @@ def test_what_cannot_be_watched_is_told(model_file, table, tmp_path):
         watch_file(tmp_path / "other.csv", model_file)
 
 
+@pytest.mark.parametrize(("name", "reason"), [("watched.txt", "no figure"), ("no/watched.png", "no folder")])
+def test_a_figure_that_cannot_be_drawn_is_refused_before_the_table_is_read(name, reason, tmp_path):
+    options = ["--model", "none.totalcal", "-o", str(tmp_path / name)]
+    answer = CliRunner().invoke(app, ["watch", "none.csv", *options])
+    assert answer.exit_code != 0
+    assert reason in str(answer.exception)
+
+
 def test_a_quote_that_is_never_closed_hides_no_rows(model_file, table):
     path = table(np.full(6, 0.5))
     path.write_text(path.read_text().replace("accept", '"accept', 1))

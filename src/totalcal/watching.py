@@ -58,12 +58,29 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     return Watched(monitor.status, rows, capital, level)
 
 
-def draw(watched: Watched, output: Path) -> None:
-    """The capital of each score over the rows, and its ranks in tenths, which are even when all is well."""
+def check_figure(output: Path) -> None:
+    """Before any work: whether a figure can be drawn there.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: Its ending is that of no picture, or there is no such folder.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", "report", "drawing a stream") from error
+    kinds = Figure().canvas.get_supported_filetypes()
+    if output.suffix.lower().removeprefix(".") not in kinds:
+        raise InputError(f"{output} is no figure: its ending must be one of {', '.join(sorted(kinds))}.")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent} for the figure.")
+
+
+def draw(watched: Watched, output: Path) -> None:
+    """The capital of each score over the rows, and its ranks in tenths, which are even when all is well."""
+    check_figure(output)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name, history in watched.log10_capital.items():

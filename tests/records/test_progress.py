@@ -80,6 +80,22 @@ def test_names_can_neither_crash_nor_colour_the_terminal_and_damage_is_named(pla
     assert "1 damaged" in shown
 
 
+def test_a_finished_run_is_done_though_its_net_is_damaged_and_that_is_said(planned):
+    from rich.console import Console
+
+    folder = planned("etp")
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "last.pt").write_bytes(b"weights")
+    folder.finish()
+    assert grid_progress([folder]).runs[0].damaged_nets == []
+    (folder.checkpoints / "last.pt").write_bytes(b"weighty")
+    console = Console(width=120, record=True)
+    console.print(progress_view(grid_progress([folder])))
+    shown = console.export_text()
+    assert "1 of 1 done" in shown
+    assert "etp0: last.pt is not what the run wrote" in shown
+
+
 def test_finished_runs_are_gathered_seed_by_seed_and_unfinished_ones_are_not(tmp_path, finish_run):
     runs, target = tmp_path / "runs", tmp_path / "records" / "fashion.jsonl"
     for model, seed in (("etp", 0), ("etp", 1), ("softmax", 0), ("softmax", 1)):

@@ -200,8 +200,10 @@ def watch(
 
     Exit status 4 says that they have.
     """
-    from totalcal.watching import draw, watch_file
+    from totalcal.watching import check_figure, draw, watch_file
 
+    if output is not None:
+        check_figure(output)
     found = watch_file(predictions, model)
     if output is not None:
         draw(found, output)

@@ -44,6 +44,7 @@ class RunProgress(NamedTuple):
     seconds: float | None
     error: str
     set_aside: Sequence[str] = ()
+    damaged_nets: Sequence[str] = ()
 
     @property
     def share(self) -> float:
@@ -118,6 +119,7 @@ def run_progress(folder: RunFolder) -> RunProgress:
         _seconds(folder.timing, epochs),
         failures[-1].get("error", "") if failures else " ".join(damage),
         folder.set_aside,
+        folder.damaged_nets,
     )
 
 
@@ -152,6 +154,15 @@ def progress_view(progress: GridProgress) -> "RichGroup":
             for run in bad
         ),
         *(Text(printable(f"{run.name}: set aside as {', '.join(run.set_aside)}")) for run in aside),
+        *(
+            Text(
+                printable(
+                    f"{run.name}: {' '.join(run.damaged_nets)} Its last epoch is trained again if needed."
+                )
+            )
+            for run in progress.runs
+            if run.damaged_nets
+        ),
     )
 
 
