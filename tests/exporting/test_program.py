@@ -19,11 +19,12 @@ QUICK = [
     ("etp", "mlp", "pt2"),
 ]
 REST = [
-    (model, net, kind)
+    (model, net, kind, draws)
     for model in sorted(MODELS)
     for net in NETS
     for kind in ("onnx", "pt2")
-    if (model, net, kind) not in QUICK
+    for draws in ((None,) if model in ("softmax", "edl") else (None, 3))
+    if (model, net, kind) not in QUICK or draws is None
 ]
 
 
@@ -47,7 +48,10 @@ def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=No
 
 def check_familiarity(found: dict[str, np.ndarray], prediction: Predictive, one_rank: float) -> None:
     """Both are made of ranks, and one moves by one where two distances tie up to rounding."""
-    assert_allclose(found["unfamiliarity"], prediction.unfamiliarity, rtol=0.02)
+    gap = np.abs(found["unfamiliarity"] / prediction.unfamiliarity.numpy() - 1)
+    assert np.median(gap) < 1e-4
+    assert np.mean(gap > 1e-3) < 0.1
+    assert gap.max() < 0.1
     moved = np.abs(found["familiarity"] - prediction.familiarity.numpy())
     assert moved.max() < 1.01 * one_rank
     assert np.mean(moved > 1e-5) < 0.1
@@ -61,8 +65,7 @@ def test_an_exported_program_says_what_the_model_says(model, net, kind, tmp_path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("draws", [None, 3])
-@pytest.mark.parametrize(("model", "net", "kind"), REST)
+@pytest.mark.parametrize(("model", "net", "kind", "draws"), REST)
 def test_so_does_every_other_pair(model, net, kind, draws, tmp_path, saved_model, rows_of):
     saved = saved_model(model, net, draws=draws)
     export(saved, tmp_path / f"model.{kind}")
