@@ -54,8 +54,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mends what Markdown cannot say about tables and code."""
-    return with_whole_words(with_group_rows(html))
+    """Mends what Markdown cannot say about tables, code and formulas."""
+    return with_formulas(with_whole_words(with_group_rows(html)))
 
 
 def made_pages() -> dict[str, Callable[[], str]]:
@@ -127,7 +127,27 @@ def with_whole_words(html: str) -> str:
 
 
 def _with_whole_options(code: re.Match[str]) -> str:
-    return re.sub(r"(?<=[ >])(-[^\s<>]{1,27})", r'<span class="whole">\1</span>', code.group())
+    return re.sub(r"(?<=[ >])([^\s<>]{0,5}-[^\s<>]{1,27})", r'<span class="whole">\1</span>', code.group())
+
+
+def with_formulas(html: str) -> str:
+    """Subscripts, and numbers that stay with their sign; code and headings are left alone.
+
+    >>> with_formulas("<p>v_s ~ N(0, σ²_kj) of 5 % <code>v_s</code></p>")
+    '<p>v<sub>s</sub> ~ N(0, σ²<sub>kj</sub>) of 5&nbsp;% <code>v_s</code></p>'
+    """
+    parts = re.split(r"(<(code|pre|h\d|svg|script)\b.*?</\2>|<[^>]*>)", html, flags=re.DOTALL)
+    return "".join(
+        text + (tag or "") for text, tag in zip(map(_formula, parts[::3]), [*parts[1::3], ""], strict=True)
+    )
+
+
+def _formula(text: str) -> str:
+    text = re.sub(r"(?<=\d) (?=%)|(?<=\d) (?=[×/] \d)|(?<=\d [×/]) (?=\d)", "&nbsp;", text)
+    letter, after = r"[^\W\d_²³]", r"(?![^\W²³′])"
+    single = rf"(?<!\w)({letter}[²′]?)_(?:\{{([^{{}}]+)\}}|({letter}{{1,2}}|true|batch){after})"
+    text = re.sub(single, lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
+    return re.sub(rf"(?<!\w)(min|max|AUROC)_({letter}){after}", r"\1<sub>\2</sub>", text)
 
 
 # --- links
@@ -147,11 +167,19 @@ def _link(link: re.Match[str], page: str, origin: str) -> str:
     place = normpath(str(PurePosixPath(origin).parent / path))
     home = _in_the_site(place)
     if home is None:  # a file that the site does not have, as a test
-        return text
+        return f"`{text}`" if re.fullmatch(r"[\w./]+", text) and re.search(r"[./]", text) else text
     name, own_anchor = home
+    if text.endswith(".md"):  # the name of a file means nothing to readers of the site
+        text = _title(name)
     fragment = anchor or own_anchor
     address = relpath(name, str(PurePosixPath(page).parent))
     return f"{bang}[{text}]({address}{'#' * bool(fragment)}{fragment})"
+
+
+def _title(page: str) -> str:
+    """The first heading of a page that is a file."""
+    source = next((ROOT / source for source, made in AT_THE_ROOT.items() if made == page), DOCS / page)
+    return source.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def _in_the_site(place: str) -> tuple[str, str] | None:

@@ -215,10 +215,28 @@ def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: py
         ),
         ("[a](../src/totalcal/process.py)", "[a](reference/core.md#totalcal.process)"),
         ("[a](../tests/contracts)", "a"),
+        ("[tests/contracts](../tests/contracts)", "`tests/contracts`"),
         ("[a](../CONTRIBUTING.md)", "[a](contributing.md)"),
         ("![a](images/truth.png)", "![a](images/truth.png)"),
         ("[a](#here)", "[a](#here)"),
+        ("[docs/notation.md](notation.md)", "[Notation: from the paper to the code](notation.md)"),
+        ("[deploy/Dockerfile](../deploy/Dockerfile)", "`deploy/Dockerfile`"),
     ],
 )
 def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> None:
     assert SITE["rewritten"](link, "domain.md") == becomes
+
+
+@pytest.mark.parametrize(
+    ("html", "becomes"),
+    [
+        ("<p>E_θ[p(y_i)] = p_{M′}</p>", "<p>E<sub>θ</sub>[p(y<sub>i</sub>)] = p<sub>M′</sub></p>"),
+        ("<td>max_c f_true</td>", "<td>max<sub>c</sub> f<sub>true</sub></td>"),
+        ("<p>m_j² + σ²_kj</p>", "<p>m<sub>j</sub>² + σ²<sub>kj</sub></p>"),
+        ("<p>zoom_blur <code>p_j</code></p>", "<p>zoom_blur <code>p_j</code></p>"),
+        ('<h2 id="p_j">p_j</h2>', '<h2 id="p_j">p_j</h2>'),
+        ("<p>5 % of 28 × 28</p>", "<p>5&nbsp;% of 28&nbsp;×&nbsp;28</p>"),
+    ],
+)
+def test_formulas_have_subscripts_and_numbers_keep_their_signs(html: str, becomes: str) -> None:
+    assert SITE["with_formulas"](html) == becomes
