@@ -8,7 +8,7 @@ from a page to a source file lead to its place in the reference.
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from typing import Any
@@ -36,7 +36,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"All examples": "gallery/index.md"},
         *(f"gallery/{script.stem}.md" for script in scripts()),
     ]
-    parts["Reference"] += [{"All modules": [f"reference/{room}.md" for room in rooms()]}]
+    names = [{"All names": "reference/api.md"}, *(f"reference/api_{theme}.md" for theme in THEMES)]
+    modules = [f"reference/{room}.md" for room in rooms()]
+    parts["Reference"] = [{"Public names": names}, *parts["Reference"], {"All modules": modules}]
     config.nav = [{name: pages} for name, pages in parts.items()]
     return config
 
@@ -69,7 +71,8 @@ def made_pages() -> dict[str, Callable[[], str]]:
         **from_the_root,
         "gallery/index.md": gallery_index,
         **{f"gallery/{script.stem}.md": partial(example_page, script) for script in scripts()},
-        "reference/api.md": api_page,
+        "reference/api.md": api_index,
+        **{f"reference/api_{theme}.md": partial(api_page, theme) for theme in THEMES},
         "reference/commands.md": commands_page,
         **{f"reference/{room}.md": partial(room_page, room) for room in rooms()},
     }
@@ -314,56 +317,139 @@ def _defined(node: ast.stmt) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-def api_page() -> str:
-    """The public names of `totalcal`, by what one does with them, each from its docstring."""
-    homes = public_names()
-    classifiers = [name for name in homes if name.endswith("Classifier")]
-    groups: dict[str, list[str]] = {
-        "Models": [name for name in homes if homes[name].startswith("totalcal.models.")],
-        "Train, wrap, remember": ["train", "fit", "wrap", "fit_wrapped", "remember"],
-        "Judge": ["evaluate", "Verdict"],
-        "Decide": ["Gate", "PredictionSets", "Monitor"],
-        "Keep": ["save", "load", "export", "SavedModel", "Preprocessing"],
-    }
-    grouped = {name for names in groups.values() for name in names}
-    groups["Also"] = [name for name in homes if name not in grouped and name not in classifiers]
+THEMES: dict[str, tuple[str, str, list[str]]] = {
+    "models": (
+        "Models",
+        "Each function puts a model around a net of yours. All of them return a `TuringProcess`.",
+        ["MODELS", "TuringProcess"],  # after those of the registry
+    ),
+    "training": (
+        "Training and wrapping",
+        "`train` is a plain loop to read; `fit` has checkpoints, schedules and several devices. "
+        "`wrap` and `fit_wrapped` start from a net that is already trained.",
+        ["train", "fit", "wrap", "fit_wrapped", "KLScales", "LossTerms", "Batch"],
+    ),
+    "predictions": (
+        "Predictions and uncertainty",
+        "What `model.predict` returns, and what a predictor of your own has to provide.",
+        ["Predictive", "Decomposition", "Predictor"],
+    ),
+    "domain": (
+        "Domain memory",
+        "After `remember`, every prediction has a familiarity.",
+        ["remember", "Thumbnails"],
+    ),
+    "decisions": (
+        "Gates, sets and monitors",
+        "What to do with a prediction: accept it, answer with several classes, or raise an alarm.",
+        ["Gate", "PredictionSets", "Monitor"],
+    ),
+    "scores": (
+        "Scores, baselines and corruptions",
+        "Evaluate any predictor, compare it with others, and make its inputs worse.",
+        ["evaluate", "Verdict", "BASELINES", "corrupt"],
+    ),
+    "files": (
+        "Files and export",
+        "One file per model, without code in it.",
+        ["save", "load", "SavedModel", "Preprocessing", "export", "__version__"],
+    ),
+    "estimators": (
+        "Estimators for scikit-learn",
+        "One class per model. All of them have the parameters and methods of `ProcessClassifier`.",
+        ["ProcessClassifier", "Pipeline"],  # after those of the registry
+    ),
+}
+"""The pages of the public names: title, first sentences, names."""
+
+
+def api_names(theme: str) -> dict[str, str]:
+    """The public names of a theme and where they are defined, in the order of its page."""
+    from totalcal import registry
+
+    shared = "totalcal.estimator.classifier.ProcessClassifier"
+    homes = {**public_names(), "__version__": "totalcal.version", "ProcessClassifier": shared}
+    made = {"models": registry.MODELS, "estimators": map(registry.classifier_name, registry.MODELS)}
+    return {name: homes[name] for name in (*made.get(theme, ()), *THEMES[theme][2])}
+
+
+def api_index() -> str:
+    """Every public name with one line about it."""
     parts = [
         "# The public names",
         "All of them are attributes of `totalcal`: `totalcal.etp`, `totalcal.fit`, …",
     ]
-    for title, names in groups.items():
-        parts.append(f"## {title}")
-        parts += [_documented(homes[name]) for name in names if name in homes]
-    parts.append("## For scikit-learn")
-    parts.append("One class per model. All of them have the parameters and methods of `ProcessClassifier`.")
-    parts += [_classifier(name, homes) for name in classifiers]
-    parts.append(_documented("totalcal.estimator.classifier.ProcessClassifier"))
-    parts += [
-        "## The version",
-        _headed("__version__", "totalcal.version"),
-        "The installed release, a string.",
+    for theme, (title, _, _) in THEMES.items():
+        rows = [
+            f"| [`{name}`](api_{theme}.md#{home}) | {_summary(name, home)} |"
+            for name, home in api_names(theme).items()
+        ]
+        parts += [f"## [{title}](api_{theme}.md)", "\n".join(["| name | what it is |", "|---|---|", *rows])]
+    modules = [
+        f"| [`totalcal.{room}`]({room}.md) | {_first_sentence(_package_tree()[room])} |"
+        for room in rooms()[1:]
     ]
+    parts += [
+        "## Modules",
+        "Their names are public too, and so are those of the [files beside them](core.md).",
+    ]
+    parts += ["\n".join(["| module | what it is |", "|---|---|", *modules])]
     return "\n\n".join(parts) + "\n"
 
 
-def _classifier(name: str, homes: dict[str, str]) -> str:
-    """An entry for a class that is made from the registry, where mkdocstrings cannot see it."""
+def api_page(theme: str) -> str:
+    """The public names of a theme, each from its docstring."""
+    title, lead, _ = THEMES[theme]
+    entries = [
+        _documented(home) if _is_written(name) else f"{_headed(name, home)}\n\n{_summary(name, home)}"
+        for name, home in api_names(theme).items()
+    ]
+    return "\n\n".join([f"# {title}", lead, *entries]) + "\n"
+
+
+def _is_written(name: str) -> bool:
+    """Whether it has a docstring that mkdocstrings can find; a class made from the registry has none."""
+    return name == "ProcessClassifier" or not (name == "__version__" or name.endswith("Classifier"))
+
+
+def _summary(name: str, home: str) -> str:
+    """What an entry says first, as the cell of a table."""
+    if name == "__version__":
+        return "The installed release, a string."
+    if not _is_written(name):
+        return _classifier(name)
+    return _first_sentence(_package_tree()[home.removeprefix("totalcal.")])
+
+
+def _first_sentence(thing: Any) -> str:
+    """The first paragraph of a docstring."""
+    return " ".join(thing.docstring.value.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+@cache
+def _package_tree() -> Any:
+    return griffe.load("totalcal", search_paths=[PACKAGE.parent])
+
+
+def _classifier(name: str) -> str:
+    """What is said of a class that is made from the registry, where mkdocstrings cannot see it."""
     from totalcal import registry
 
     model = next(model for model in registry.MODELS if registry.classifier_name(model) == name)
-    return f"{_headed(name, homes[name])}\n\nThe scikit-learn classifier of [`{model}`][{homes[model]}]."
+    return f"The scikit-learn classifier of [`{model}`][{public_names()[model]}]."
 
 
 def _headed(name: str, home: str) -> str:
-    return f"### `{name}` {{ #{home} }}"
+    return f"## `{name}` {{ #{home} }}"
 
 
 def _documented(name: str) -> str:
     """Here by its bare name, and on the page of its room, which is where other pages refer to."""
-    options = {"skip_local_inventory": "true", "show_root_full_path": "false", "heading_level": 3}
+    options = {"skip_local_inventory": "true", "show_root_full_path": "false", "heading_level": 2}
     return f"::: {name}\n    options:" + "".join(f"\n      {key}: {value}" for key, value in options.items())
 
 
+@cache
 def public_names() -> dict[str, str]:
     """Each public name and where it is defined; a table of models or baselines is where the stub says."""
     import totalcal

@@ -92,10 +92,10 @@ def is_hidden(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """(x − mean) / scale for rows of one `shape`; mean and scale broadcast against it.
+    """What rows and pictures go through before a model: (x − mean) / scale for rows of one `shape`.
 
-    Images are channels × height × width with values in [0, 1]; `pictures` says how a file becomes one, if it
-    is known. A table may name its `columns`.
+    Mean and scale broadcast against the shape. Images are channels × height × width with values in [0, 1];
+    `pictures` says how a file becomes one, if it is known. A table may name its `columns`.
     """
 
     shape: tuple[int, ...]

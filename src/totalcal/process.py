@@ -80,7 +80,7 @@ class MomentsWarning(UserWarning):
 
 
 class TuringProcess(nn.Module):
-    """Backbone (w), latent (Z) and head (π): a collection of labels as in Definition 1 (section 5). Final.
+    """Any model of ours: backbone (w), latent (Z) and head (π), as in Definition 1 (section 5). Final.
 
     A process owns its backbone: it takes a copy of the net it is given, which is left alone and shares
     nothing with it. Train `process.parameters()`, and find the trained net in `process.backbone`.

@@ -34,7 +34,7 @@ def remember(
     batch_size: int = 256,
     progress: bool | None = None,
 ) -> DomainMemory:
-    """Fill the model's slot for the domain: from then on predictions have a `familiarity`.
+    """Give a model a memory of its domain: from then on its predictions have a `familiarity`.
 
     Args:
         model: Any model of the family, trained, or a wrapped net. It is changed in place.

@@ -219,7 +219,7 @@ def _harmonic(count: int) -> float:
 
 
 class KLScales(NamedTuple):
-    """What each KL of the free energy counts; the paper's bound has all of them at 1.
+    """How much each KL of the free energy counts; the paper's bound has all of them at 1.
 
     `local` may grow from 0: linearly over the first `local_ramp` epochs, as EDL's λ_t does.
     """
@@ -453,7 +453,7 @@ class SetRule(Protocol):
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What a verdict judges: our models, baselines, wrapped external ones.
+    """What `evaluate` takes: our models, baselines, wrapped external ones.
 
     `inputs` are whatever it is made for: a tensor, or a mapping or tuple of tensors (`totalcal.inputs`). One
     that does not draw takes `draws` and `generator` and leaves them alone.

@@ -141,7 +141,7 @@ def fit_wrapped(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Taught:
-    """Teach a wrapped net what is new in it, and let it end no worse than a temperature.
+    """Train the new parts of a wrapped net; a plain temperature replaces them if its NLL is lower.
 
     Four of five rows teach, from the temperature that suits them best on, and the fifth judges: where the NLL
     there is above the temperature's, the model becomes the net with its temperature.

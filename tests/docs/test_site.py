@@ -65,10 +65,16 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 
 def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
-    html = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    """One line in the index, which leads to an entry on the page of a theme."""
     homes = {"__version__": "totalcal.version", **SITE["public_names"]()}
     assert set(totalcal.__all__) <= homes.keys()
-    assert [name for name, home in homes.items() if f'id="{home}"' not in html] == []
+    index = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    listed = re.findall(
+        r'<a href="(api_\w+\.html)#([\w.]+)"><code[^>]*>(\w+)</code></a></td>\s*<td>\S', index
+    )
+    assert {name: home for _, home, name in listed}.items() >= homes.items()
+    pages = {page: (site / "reference" / page).read_text(encoding="utf-8") for page, _, _ in listed}
+    assert [home for page, home, _ in listed if f'id="{home}"' not in pages[page]] == []
 
 
 def test_whatever_has_no_underscore_is_in_the_reference(site: Path) -> None:

@@ -300,7 +300,7 @@ ENSEMBLE = Baseline(Nets.OF_ALL_SEEDS, lambda nets, _: Ensemble([from_module(net
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {"temperature": TEMPERATURE, "mc_dropout": MC_DROPOUT, "ensemble": ENSEMBLE}
 )
-"""By the names of `totalcal.registry`."""
+"""Every baseline by its name in `totalcal.registry`."""
 
 
 def baseline_named(name: str) -> Baseline:

@@ -21,7 +21,7 @@ def anp(
     latent_kl_scale: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
-    """A latent for each target, from the context it attends to, in training and at test.
+    """An attentive neural process: a latent for each target, from the context it attends to, also at test.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

@@ -19,7 +19,7 @@ def bnn(
     weight_prior: WeightPrior | None = None,
     weight_kl_scale: float = 1.0,
 ) -> TuringProcess:
-    """Mean-field weights with cross-entropy; `weight_kl_scale` = 1 is the real bound.
+    """A Bayesian neural net: mean-field weights with cross-entropy; `weight_kl_scale` = 1 is the real bound.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

@@ -19,7 +19,7 @@ def enp(
     latent_kl_scale: float = 1e-3,
     width: int = 32,
 ) -> TuringProcess:
-    """A latent for each target, from the context it attends to while training, from N(1, κ²I) at test.
+    """An evidential neural process: like `anp` while training; at test its latents are from N(1, κ²I).
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

@@ -30,7 +30,9 @@ def etp(
     local_kl_scale: float = 1e-3,
     weight_kl_scale: float = 0.1,
 ) -> TuringProcess:
-    """An external memory gives every input its own Dirichlet prior; `layers="none"` has point weights.
+    """The Evidential Turing Process: an external memory gives every input its own Dirichlet prior.
+
+    With `layers="none"` its weights are points.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

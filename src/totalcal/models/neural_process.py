@@ -13,7 +13,7 @@ from totalcal.types import KLScales
 def neural_process(
     backbone: nn.Module, num_classes: int, *, latent_kl_scale: float = 1.0, width: int = 32
 ) -> TuringProcess:
-    """One latent for a set, from the mean of its encoded pairs; N(0, I) where no context is given.
+    """A neural process: one latent for a set, from the mean of its pairs; N(0, I) without a context.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

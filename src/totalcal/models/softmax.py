@@ -11,7 +11,7 @@ from totalcal.types import KLScales
 
 @stamped
 def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
-    """Cross-entropy on the backbone's logits: the net one has before reading about uncertainty.
+    """A plain net: cross-entropy on the backbone's logits.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.

@@ -110,7 +110,7 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """Bars in order of precedence, what they promise, and what they cost on the held-out data.
+    """Accepts or rejects predictions: bars in order of precedence, with their promise and their cost.
 
     Attributes:
         bars: A score, a threshold and a verdict each; the first that rejects a row gives its verdict.

@@ -49,7 +49,7 @@ def evaluate(
     uncertainty: str = "entropy",
     batch_size: int = 256,
 ) -> Verdict:
-    """Judge any predictor by its `predict(inputs, draws=…, generator=…)`.
+    """All scores of a predictor on test rows and OOD sets, by its `predict(inputs, draws=…, generator=…)`.
 
     Every net that the predictor holds is in eval mode meanwhile, and in its own mode afterwards. Every set
     starts from the same seed, so that no OOD set moves another; inputs are cut into blocks of `batch_size`
