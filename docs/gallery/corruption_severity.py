@@ -24,6 +24,7 @@ def inputs(images: np.ndarray) -> Tensor:
 
 
 # %%
+# A small convolutional net learns 1,000 digits and remembers them; 400 others calibrate the memory.
 torch.manual_seed(0)
 model = totalcal.softmax(small_convnet(10, image=(1, 32, 32), widths=(8, 16, 64)), num_classes=10)
 totalcal.train(model, inputs(images[:1000]), labels[:1000], epochs=15)
@@ -35,6 +36,7 @@ totalcal.remember(
 )
 
 # %%
+# Corrupt the last 397 digits; severity 0 leaves them as they are.
 test, truth = images[1400:], labels[1400:]
 types = ("gaussian_noise", "defocus_blur", "contrast", "fog")
 measured = {type: [] for type in types}

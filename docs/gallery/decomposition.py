@@ -17,6 +17,7 @@ inputs = (inputs.float() - 8) / 6
 train, test = slice(0, 1200), slice(1200, None)
 
 # %%
+# An Evidential Turing Process has all three terms.
 torch.manual_seed(0)
 model = totalcal.etp(mlp(64, 10), num_classes=10)
 totalcal.train(model, inputs[train], labels[train], epochs=30)

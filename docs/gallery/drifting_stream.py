@@ -1,8 +1,9 @@
 """Watching a stream that drifts.
 
 A monitor bets against the hypothesis that the stream looks like the held-out rows. As long as it does, the
-bets tend to lose: an in-distribution stream, however long, raises an alarm with a probability of at most
-1/100.
+bets tend to lose. An alarm is raised when the bets on one of the two scores have turned a capital of 1 into
+200 (2.3 on the axis of the figure). For an in-distribution stream, however long, the probability of an alarm
+is at most 1/100.
 """
 
 import matplotlib.pyplot as plt
@@ -20,6 +21,7 @@ order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
 train, remembered, held_out, stream = order[:800], order[800:1000], order[1000:1300], order[1300:]
 
 # %%
+# The monitor starts from the scores of 300 held-out rows: entropy and unfamiliarity.
 torch.manual_seed(0)
 model = totalcal.softmax(mlp(64, 10), num_classes=10)
 totalcal.train(model, inputs[train], labels[train], epochs=30)

@@ -1,7 +1,7 @@
 """A gate at a chosen rate.
 
 "Reject at most 5 % of what you would have answered correctly": this promise holds for new rows, on average,
-however many rows were held out. The figure requests several rates and shows what was actually rejected.
+however many rows were held out. The figure shows, for several requested rates, what was actually rejected.
 """
 
 import matplotlib.pyplot as plt

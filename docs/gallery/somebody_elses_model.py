@@ -1,7 +1,9 @@
 """Evaluating somebody else's model.
 
-`evaluate` takes any predictor that gives probabilities, here three from scikit-learn. Which one fits, which
-is calibrated, and which notices digits with shuffled pixels?
+`evaluate` takes any predictor that gives probabilities, here three from scikit-learn. Which one fits (low
+NLL), which is calibrated (low ECE), and which notices digits with shuffled pixels (high AUROC)? The
+perceptron fits best and is well calibrated; the random forest notices shuffled pixels best and is the least
+calibrated.
 """
 
 import matplotlib.pyplot as plt
@@ -19,6 +21,7 @@ train, test = slice(0, 1200), slice(1200, None)
 shuffled = inputs[test][:, np.random.default_rng(0).permutation(64)]
 
 # %%
+# `from_sklearn` turns a fitted classifier into a predictor; the entropy of its predictions ranks the inputs.
 classifiers = {
     "logistic regression": LogisticRegression(max_iter=2000),
     "random forest": RandomForestClassifier(random_state=0),

@@ -1,7 +1,7 @@
 """Two classes that overlap.
 
 The paper's first toy: an Evidential Turing Process learns two overlapping Gaussians. On either side of the
-boundary, its memory holds more evidence for the right class, and the draws spread with distance.
+boundary, its memory holds more evidence for the class of that side, and the draws spread with distance.
 """
 
 from pathlib import Path

@@ -9,6 +9,7 @@ from pathlib import Path
 from totalcal.studies.toys import draw_toy, numbers, run_toy
 
 # %%
+# One call trains the model as in the paper. The numbers say how often the memory favours the right species.
 study = run_toy("iris", seed=0)
 print(numbers(study))
 draw_toy(study, Path("toy_iris.png"))
