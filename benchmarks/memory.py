@@ -104,7 +104,7 @@ def main() -> None:
                 return judged(trained(options, few(train, per_class, seed), seed), test)
 
             row(f"{per_class}, {name}", seeds, learnt)
-    drifts = {"a new class": (without_new_class(train), new_class), "turned images": (train, turned)}
+    drifts = {"a new class": (without_new_class(train), new_class), "rotated images": (train, turned)}
     print("\n| drift, memory | error before, % | NLL before | error after, % | NLL after |")
     print("|---|---|---|---|---|")
     for drift, (seen, drifted) in drifts.items():
