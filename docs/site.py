@@ -146,11 +146,11 @@ def with_formulas(html: str) -> str:
 
 
 def _formula(text: str) -> str:
-    text = re.sub(r"(?<=\d) (?=%)|(?<=\d) (?=[×/] \d)|(?<=\d [×/]) (?=\d)", "&nbsp;", text)
-    letter, after = r"[^\W\d_²³]", r"(?![^\W²³′])"
+    text = re.sub(r"(?<=\d) (?=%)|(?<=±) (?=\d)|(?<=\d) (?=[×/] \d)|(?<=\d [×/]) (?=\d)", "&nbsp;", text)
+    letter, after = r"[^\W\d_²³ᵀ]", r"(?![^\W²³ᵀ])"
     single = rf"(?<!\w)({letter}[²′]?)_(?:\{{([^{{}}]+)\}}|({letter}{{1,2}}|true|batch){after})"
     text = re.sub(single, lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
-    return re.sub(rf"(?<!\w)(min|max|AUROC)_({letter}){after}", r"\1<sub>\2</sub>", text)
+    return re.sub(rf"(?<!\w)(min|max|softmax|Var|AUROC)_({letter}){after}", r"\1<sub>\2</sub>", text)
 
 
 # --- links
@@ -282,7 +282,8 @@ def _dotted(file: Path) -> str:
 def _package(file: Path) -> str:
     """A package: what it defines itself, then links to what it takes from its modules, documented there."""
     own = [name for node in _parsed(file).body for name in _defined(node)]
-    entry = f"::: {_dotted(file)}\n    options:\n      members: {own}"
+    options = f"      members: {own}\n      show_root_heading: false"  # the title of the page says it
+    entry = f"::: {_dotted(file)}\n    options:\n{options}"
     links = [f"[`{home.rpartition('.')[2]}`][{home}]" for home in _taken(file)]
     return f"{entry}\n\nAlso here: {', '.join(links)}." if links else entry
 

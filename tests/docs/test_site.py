@@ -238,6 +238,7 @@ def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> 
     [
         ("<p>E_θ[p(y_i)] = p_{M′}</p>", "<p>E<sub>θ</sub>[p(y<sub>i</sub>)] = p<sub>M′</sub></p>"),
         ("<td>max_c f_true</td>", "<td>max<sub>c</sub> f<sub>true</sub></td>"),
+        ("<p>k_rᵀ v</p>", "<p>k<sub>r</sub>ᵀ v</p>"),
         ("<p>m_j² + σ²_kj</p>", "<p>m<sub>j</sub>² + σ²<sub>kj</sub></p>"),
         ("<p>zoom_blur <code>p_j</code></p>", "<p>zoom_blur <code>p_j</code></p>"),
         ('<h2 id="p_j">p_j</h2>', '<h2 id="p_j">p_j</h2>'),
