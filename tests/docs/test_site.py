@@ -1,6 +1,7 @@
 """The site builds without a warning and offline; the gallery runs; every name and command has its place."""
 
 import ast
+import json
 import os
 import re
 import runpy
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 import totalcal
@@ -35,17 +37,26 @@ SIDEWAYS = """() => {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with warnings as errors: a link, an anchor or a page that does not exist fails it."""
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
+    """Built once for all workers, with warnings as errors: a missing link, anchor or page fails it."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, outcome = shared / "site", shared / "site.txt"
+    with FileLock(shared / "site.lock"):
+        if not outcome.exists():
+            built = subprocess.run(
+                [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+                cwd=ROOT,
+                env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            failed = built.returncode != 0
+            outcome.write_text(
+                f"{built.stdout}{built.stderr}" or "failed" if failed else "", encoding="utf-8"
+            )
+    complaints = outcome.read_text(encoding="utf-8")
+    assert not complaints, complaints
     return folder
 
 
@@ -103,7 +114,16 @@ def documented_names(file: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """The site as a web server on this machine serves it."""
-    handler = partial(QuietHandler, directory=str(site))
+    yield from served(partial(QuietHandler, directory=str(site)))
+
+
+@pytest.fixture(scope="module")
+def quick_address(site: Path) -> Iterator[str]:
+    """The same with one entry in the index of the search, which every page fetches and prepares anew."""
+    yield from served(partial(SmallIndexHandler, directory=str(site)))
+
+
+def served(handler: Any) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -113,6 +133,21 @@ def address(site: Path) -> Iterator[str]:
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *arguments: Any) -> None:
         pass
+
+
+class SmallIndexHandler(QuietHandler):
+    def do_GET(self) -> None:
+        if self.path != "/search/search_index.json":
+            return super().do_GET()
+        index = json.loads((Path(self.directory) / self.path[1:]).read_text(encoding="utf-8"))
+        content = json.dumps(index | {"docs": index["docs"][:1]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "max-age=600")
+        self.end_headers()
+        self.wfile.write(content)
+        return None
 
 
 def watched(browser: "Browser", address: str, complaints: list[str], **options: Any) -> "Page":
@@ -139,15 +174,14 @@ def is_given_up(request: Any) -> bool:
     ("width", "scheme"), [(1300, "light"), pytest.param(400, "dark", marks=pytest.mark.exhaustive)]
 )
 def test_every_page_opens_without_a_complaint_and_nothing_scrolls_sideways(
-    site: Path, address: str, browser: "Browser", width: int, scheme: Any
+    site: Path, quick_address: str, browser: "Browser", width: int, scheme: Any
 ) -> None:
     """A wide block of code may scroll within itself on a phone; no page does, and at 1,300 pixels nothing."""
     complaints: list[str] = []
-    page = watched(
-        browser, address, complaints, viewport={"width": width, "height": 900}, color_scheme=scheme
-    )
+    screen = {"width": width, "height": 900}
+    page = watched(browser, quick_address, complaints, viewport=screen, color_scheme=scheme)
     for name in sorted(str(each.relative_to(site)) for each in pages(site)):
-        page.goto(address + name)
+        page.goto(quick_address + name)
         if page.evaluate("document.documentElement.scrollWidth") > width:
             complaints.append(f"{name} is wider than the screen")
         if width > 1000:
