@@ -104,6 +104,7 @@ def test_gates_files_and_estimators_take_moments_by_themselves(tmp_path, draws) 
     assert gate.decide(model, rows[:7]).accepted.shape == (7,)
     with pytest.raises(GateError, match="by moments"):
         gate(model.predict_shared(rows, 10))
+    assert Gate.fit(SavedModel(model), rows.numpy(), labels, draws=draws).sampling == BY_MOMENTS
     save(model, tmp_path / "model.totalcal", gate=gate)
     restored = load(tmp_path / "model.totalcal").predict(rows.numpy())  # made as its gate needs it
     assert restored.sampling == BY_MOMENTS

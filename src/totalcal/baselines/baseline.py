@@ -22,7 +22,7 @@ from totalcal.scores.arrays import check_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import OutputKind, as_predictive, eval_mode, from_module, received_by
 from totalcal.scores.streaming import Rows, blocks, numbered
-from totalcal.types import Belief, Dirichlet, PointMass, Predictive, Predictor, Sampling
+from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor
 
 MEMBERS = 5
 
@@ -95,9 +95,9 @@ class TemperatureScaled:
     ) -> Predictive:
         return self._softened(self.predictor.predict(inputs, draws=draws, generator=generator))
 
-    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
         """`predict` with draws that all rows share, where the predictor within has them."""
-        return self._softened(predict_like(self.predictor, inputs, Sampling(draws, seed, shared=True)))
+        return self._softened(predict_like(self.predictor, inputs, draws, seed))
 
     def _softened(self, prediction: Predictive) -> Predictive:
         scaled = _scaled(prediction.belief.log_mean, self.temperature)
@@ -265,10 +265,9 @@ class Ensemble:
         """The members' beliefs one after the other; each member gets `draws` and `generator`."""
         return _joined([member.predict(inputs, draws=draws, generator=generator) for member in self.members])
 
-    def predict_shared(self, inputs: Inputs, draws: int = 10, seed: int = 0) -> Predictive:
+    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
         """`predict` with draws that all rows share, for members that have them."""
-        way = Sampling(draws, seed, shared=True)
-        return _joined([predict_like(member, inputs, way) for member in self.members])
+        return _joined([predict_like(member, inputs, draws, seed) for member in self.members])
 
 
 def _joined(predictions: Sequence[Predictive]) -> Predictive:

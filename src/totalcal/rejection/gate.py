@@ -54,7 +54,6 @@ DOMAIN_SHARE = 0.1
 and so a little unfamiliar; with half of the rate the bar would call most of them "not my domain". OOD inputs
 are farther out, where a bar of a tenth still finds them."""
 
-_DRAWS = 10  # of predictors that are no process
 _MOST_DRAWS = 100_000  # what a file may ask for
 
 
@@ -158,7 +157,7 @@ class Gate:
                 first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
             draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
-                none. The model's usual ones if not given; an estimator has its own.
+                none. Those that the model takes by itself if not given; an estimator has its own.
             seed: What these draws are a function of.
             batch_size: Rows at a time.
 
@@ -177,13 +176,11 @@ class Gate:
             >>> gate.cost.coverage >= 0.9
             True
         """
-        usual = getattr(model, "usual_draws", _DRAWS)
-        wanted = Sampling(usual if draws is None else draws, seed, shared=True)
         verdicts = _verdicts(bars)
         parts: list[_HeldOut] = []
         with eval_mode(model):
             for inputs, numbers in labelled_blocks(model, held_out, labels, batch_size):
-                parts.append(_HeldOut.of(predict_like(model, inputs, wanted), numbers, verdicts))
+                parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, verdicts))
         if not parts:
             raise InputError("the held-out set is empty; a threshold needs rows with labels.")
         found = _HeldOut.joined(parts)
@@ -273,7 +270,7 @@ class Gate:
         if self.sampling is None:
             raise GateError(_UNKNOWN)
         with eval_mode(model):
-            return predict_like(model, inputs, self.sampling)
+            return predict_like(model, inputs, self.sampling.draws, self.sampling.seed)
 
     def decide(self, model: Any, inputs: Any) -> Decisions:
         """What to do with each row of inputs that the model is asked about.

@@ -20,23 +20,25 @@ from totalcal.rejection.rules import Flags, conformal_quantile, is_accepted
 from totalcal.scores.arrays import Floats, Values, check_predictions, class_names, class_numbers, plain
 from totalcal.scores.external import distribution_of
 from totalcal.scores.streaming import Rows, blocks, numbered
-from totalcal.types import DETERMINISTIC, Predictive, Sampling
+from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
 
 Labels = npt.NDArray[Any]
+_DRAWS = 10
 
 
-def predict_like(model: Any, inputs: Any, sampling: Sampling) -> Predictive:
+def predict_like(model: Any, inputs: Any, draws: Draws | None, seed: int | None) -> Predictive:
     """Predictions of any model with these draws, where it can share draws among rows; else with its own.
 
-    An external predictor that draws for itself gets the number of draws, and never a seed: the same seed for
-    each call would give the first rows of all calls the same draws.
+    None are as many as the model takes by itself, or ten of a predictor that has to be told. An external
+    predictor that draws for itself gets the number of draws, and never a seed: the same seed for each call
+    would give the first rows of all calls the same draws.
     """
     if (distribution := distribution_of(model)) is not None:  # an estimator shares its draws among rows
         prediction = distribution(inputs)
     elif hasattr(model, "predict_shared"):
-        prediction = model.predict_shared(inputs, draws=sampling.draws, seed=sampling.seed or 0)
+        prediction = model.predict_shared(inputs, draws=draws, seed=seed or 0)
     elif hasattr(model, "predict"):
-        prediction = model.predict(inputs, draws=sampling.draws or 1)
+        prediction = model.predict(inputs, draws=_DRAWS if draws is None else draws or 1)
     else:
         prediction = None
     if not isinstance(prediction, Predictive):
