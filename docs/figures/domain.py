@@ -44,7 +44,7 @@ def draw_panel(target: Path, records: Path, model: str = "softmax") -> None:
         axes.scatter(means, range(len(names)), s=size, c=colour, marker=mark, label=title, zorder=3)
     axes.set_yticks(range(len(names)), [f"{name} ({nearness[name]})" for name in names])
     axes.axvline(50, color="#cccccc", linestyle="--", zorder=1)
-    axes.annotate("a coin", (50, len(names) - 0.6), color="#888888", ha="center", fontsize=8)
+    axes.annotate("chance", (50, len(names) - 0.6), color="#888888", ha="center", fontsize=8)
     axes.grid(axis="y", color="#eeeeee", zorder=0)
     axes.set_xlim(0, 101.5)
     axes.set_xlabel("AUROC of telling Fashion-MNIST from other inputs, % (plain net, no OOD data seen)")
