@@ -78,12 +78,35 @@ def made_pages() -> dict[str, Callable[[], str]]:
     }
 
 
-class DoctestBlocks(griffe.Extension):
-    """Examples that stand in the middle of a docstring are code, not Markdown."""
+class AsShown(griffe.Extension):
+    """What the reference shows beyond what mkdocstrings does by itself."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Examples in the middle of a docstring are code, not Markdown."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
+
+    def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:
+        """A named tuple shows its fields, as a dataclass does."""
+        if [str(base) for base in cls.bases] == ["NamedTuple"]:
+            fields = [
+                griffe.Parameter(
+                    name,
+                    annotation=field.annotation,
+                    default=field.value,
+                    kind=griffe.ParameterKind.positional_or_keyword,
+                )
+                for name, field in cls.members.items()
+                if isinstance(field, griffe.Attribute) and field.annotation is not None
+            ]
+            cls.set_member("__init__", griffe.Function("__init__", parameters=griffe.Parameters(*fields)))
+
+    def on_function_instance(self, *, func: griffe.Function, **kwargs: Any) -> None:
+        """The options of a command have their types here; their help is on the page of the commands."""
+        for parameter in func.parameters:
+            match parameter.annotation:
+                case griffe.ExprSubscript(left, griffe.ExprTuple([kind, *_])) if str(left) == "Annotated":
+                    parameter.annotation = kind
 
 
 def fenced(docstring: str) -> str:
@@ -148,7 +171,7 @@ def with_formulas(html: str) -> str:
 def _formula(text: str) -> str:
     text = re.sub(r"(?<=\d) (?=%)|(?<=±) (?=\d)|(?<=\d) (?=[×/] \d)|(?<=\d [×/]) (?=\d)", "&nbsp;", text)
     letter, after = r"[^\W\d_²³ᵀ]", r"(?![^\W²³ᵀ])"
-    single = rf"(?<!\w)({letter}[²′]?)_(?:\{{([^{{}}]+)\}}|({letter}{{1,2}}|true|batch){after})"
+    single = rf"(?<![^\Wᵀ])({letter}[²′]?)_(?:\{{([^{{}}]+)\}}|({letter}{{1,2}}|true|batch){after})"
     text = re.sub(single, lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
     return re.sub(rf"(?<!\w)(min|max|softmax|Var|AUROC)_({letter}){after}", r"\1<sub>\2</sub>", text)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import griffe
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -267,12 +268,28 @@ def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> 
     assert SITE["rewritten"](link, "domain.md") == becomes
 
 
+def test_the_reference_shows_fields_of_named_tuples_and_types_of_options() -> None:
+    source = """
+from typing import Annotated, NamedTuple
+class Pair(NamedTuple):
+    first: int
+    second: float = 0.5
+def command(once: Annotated[bool, Option("--once", help="Not again.")] = False): ...
+"""
+    extensions = griffe.load_extensions(SITE["AsShown"])
+    with griffe.temporary_visited_module(source, extensions=extensions) as module:
+        fields = [(field.name, str(field.annotation), field.default) for field in module["Pair"].parameters]
+        assert fields == [("first", "int", None), ("second", "float", "0.5")]
+        assert str(module["command"].parameters["once"].annotation) == "bool"
+
+
 @pytest.mark.parametrize(
     ("html", "becomes"),
     [
         ("<p>E_θ[p(y_i)] = p_{M′}</p>", "<p>E<sub>θ</sub>[p(y<sub>i</sub>)] = p<sub>M′</sub></p>"),
         ("<td>max_c f_true</td>", "<td>max<sub>c</sub> f<sub>true</sub></td>"),
         ("<p>k_rᵀ v</p>", "<p>k<sub>r</sub>ᵀ v</p>"),
+        ("<p>uᵀm_r</p>", "<p>uᵀm<sub>r</sub></p>"),
         ("<p>m_j² + σ²_kj</p>", "<p>m<sub>j</sub>² + σ²<sub>kj</sub></p>"),
         ("<p>zoom_blur <code>p_j</code></p>", "<p>zoom_blur <code>p_j</code></p>"),
         ('<h2 id="p_j">p_j</h2>', '<h2 id="p_j">p_j</h2>'),
