@@ -394,7 +394,7 @@ class Predictive:
 
         Returns:
             Three tensors, batch × classes; each is estimated without bias, and they add up to p (1 − p) plus
-            what sampling leaves open of p. `summed()` adds up the classes.
+                what sampling leaves open of p. `summed()` adds up the classes.
 
         Example:
             >>> sure = Predictive(PointMass(torch.tensor([[[0.0, 0.0]]])))

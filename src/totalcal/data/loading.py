@@ -34,7 +34,8 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
 
     Returns:
         Images as uint8 [n, height, width(, 3)], texts as int64 [n, length], tables as float32 [n, columns];
-        labels as int64 [n]. Files of the cache are memory-mapped: what you write to them stays in memory.
+            labels as int64 [n]. Files of the cache are memory-mapped: what you write to them stays in
+            memory.
 
     Raises:
         UnknownNameError: For a set or split that there is not; the nearest name is suggested.

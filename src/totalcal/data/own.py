@@ -109,7 +109,7 @@ def from_image_folder(
 
     Returns:
         The data, and the classes: the names of the folders, in alphabetical order. Hidden ones, such as
-        `.ipynb_checkpoints`, are not classes. `preprocessing` is for `save`.
+            `.ipynb_checkpoints`, are not classes. `preprocessing` is for `save`.
 
     Raises:
         DataError: If there are no pictures, or, with `strict`, one of them cannot be read.

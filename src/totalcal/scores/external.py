@@ -201,7 +201,7 @@ def from_sklearn(classifier: Any) -> ExternalPredictor:
 
     Returns:
         A predictor for `evaluate`, baselines and gates. Its inputs are whatever the classifier takes, data
-        frames too; labels are the classifier's own classes.
+            frames too; labels are the classifier's own classes.
 
     Raises:
         InputError: It is not fitted.
