@@ -51,9 +51,9 @@ clean:
 	@touch $@
 
 .venv/demo.done: .venv/made pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[data,corruptions,report]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[data,corruptions,report]'
 	@touch $@
 
 .venv/test.done: .venv/made pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
 	@touch $@ .venv/demo.done

@@ -98,7 +98,7 @@ def test_killed_workers_a_killed_command_and_ctrl_c_change_nothing(tmp_path, und
     assert _results(root) == _results(undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_cluster_gives_the_same_bits(tmp_path, undisturbed):
     pytest.importorskip("ray")
     assert subprocess.run(_command(tmp_path / "runs", "ray"), check=False).returncode == 0

@@ -170,6 +170,7 @@ class ResNet50(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
+@pytest.mark.exhaustive
 def test_a_resnet_50_of_a_thousand_classes_is_a_net_as_it_is(tmp_path):
     torch.manual_seed(0)
     net = ResNet50()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import totalcal
-from totalcal import SavedModel, export
+from totalcal import BNNClassifier, SavedModel, export
 from totalcal.errors import ContextError, ExportError, GateError, InputError, UnknownNameError
 from totalcal.parts.moments import UntaughtLayerError
 from totalcal.predicting.exported import open_exported
@@ -68,6 +68,16 @@ def test_convolutions_in_float64_have_no_kernels_in_onnxruntime(tmp_path):
     model = totalcal.softmax(net, num_classes=3).double()
     with pytest.raises(ExportError, match="--to pt2"):
         export(model, tmp_path / "model.onnx", example=torch.randn(4, 1, 4, 4).double())
+
+
+def test_an_estimator_s_model_in_float64_is_exported_by_moments(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    made = BNNClassifier(max_epochs=2, random_state=0).fit(rows, np.arange(60) % 3)
+    made.save(tmp_path / "model.totalcal")
+    written = export(tmp_path / "model.totalcal", tmp_path / "model.onnx")
+    assert written.description.draws == "moments"
+    found = open_exported(tmp_path / "model.onnx").predict(rows)["probabilities"]
+    np.testing.assert_allclose(found, made.predict_proba(rows), rtol=0, atol=1e-6)
 
 
 def test_draws_that_are_not_those_of_the_gate(exported_mlp, tmp_path):

@@ -206,6 +206,8 @@ def _joined(first: Moments, second: Moments) -> Moments:
 
 
 def _normal_cdf(x: Tensor) -> Tensor:
+    if torch.compiler.is_exporting() and x.dtype is torch.float64:  # onnxruntime's erf is one of float32
+        return _normal_cdf(x.float()).to(x.dtype)
     return (x * -math.sqrt(0.5)).erfc_().mul_(0.5)  # in place: fresh memory takes longer than the formula
 
 
