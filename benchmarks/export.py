@@ -2,8 +2,8 @@
 
     python benchmarks/export.py [--rounds 24]
 
-Each model is an ETP that remembers its domain, with ten draws. A candidate gets rows as a user has them and
-gives all that a prediction says: probabilities, uncertainties, familiarity.
+Each model is an ETP that remembers its domain and predicts by moments. A candidate gets rows as a user has
+them and gives all that a prediction says: probabilities, uncertainties, familiarity.
 """
 
 import tempfile
