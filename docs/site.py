@@ -56,8 +56,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mends what Markdown cannot say about tables, code and formulas."""
-    return with_formulas(with_whole_words(with_group_rows(html)))
+    """Mends what Markdown cannot say about tables, code and formulas, and mkdocstrings about links."""
+    html = with_formulas(with_whole_words(with_group_rows(html)))
+    return with_links(html) if page.file.src_uri.startswith("reference/") else html
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """What is shown where one points at a link is one line."""
+    return re.sub(r'(?<= title=")\s+[^"]*', lambda title: " ".join(title.group().split()), output)
 
 
 def made_pages() -> dict[str, Callable[[], str]]:
@@ -142,14 +148,21 @@ def with_group_rows(html: str) -> str:
 def with_whole_words(html: str) -> str:
     """Short words of code and options are not broken at their hyphens, nor a mean from its deviation.
 
+    A long word of code is broken between its parts.
+
     >>> with_whole_words("<code>--strict</code>")
     '<code class="whole">--strict</code>'
     >>> with_whole_words("<code>run --domain</code>")
     '<code>run <span class="whole">--domain</span></code>'
     """
     html = re.sub(r"<code>([^<>\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
+    html = re.sub(r"<code>[^<>\s]{29,}</code>", _with_parts, html)
     html = re.sub(r"<code>[^<>\n]+</code>", _with_whole_options, html)
     return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(" ± ", "&nbsp;±&nbsp;"), html)
+
+
+def _with_parts(code: re.Match[str]) -> str:
+    return re.sub(r"(?<!<)([._/])(?=[^\W_])", r"\1<wbr>", code.group())
 
 
 def _with_whole_options(code: re.Match[str]) -> str:
@@ -177,6 +190,23 @@ def _formula(text: str) -> str:
 
 
 # --- links
+
+
+def with_links(html: str) -> str:
+    """On a page of the reference, every error that is raised is a link, and so are files of this folder.
+
+    >>> with_links('<td><code class="whole">LabelError</code> (docs/toys.md)</td>').partition(" (")[2]
+    '<a href="../toys.html">The two toys</a>)</td>'
+    """
+    errors = "|".join(name for node in _parsed(PACKAGE / "errors.py").body for name in _defined(node))
+    html = re.sub(
+        rf'(<td>\s*<code) class="whole">({errors})(?=</code>)',
+        r'\1><a href="core.html#totalcal.errors.\2">\2</a>',
+        html,
+    )
+    return re.sub(
+        r"(?<=[ (>])docs/(\w+)\.md", lambda f: f'<a href="../{f[1]}.html">{_title(f[1] + ".md")}</a>', html
+    )
 
 
 def rewritten(markdown: str, page: str) -> str:

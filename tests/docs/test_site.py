@@ -281,6 +281,17 @@ def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> 
     assert SITE["rewritten"](link, "domain.md") == becomes
 
 
+def test_errors_and_pages_that_a_docstring_names_are_links() -> None:
+    made = SITE["with_links"]('<td>\n<code class="whole">LabelError</code></td><p>(docs/toys.md)</p>')
+    assert '<a href="core.html#totalcal.errors.LabelError">LabelError</a></code>' in made
+    assert '(<a href="../toys.html">The two toys</a>)' in made
+
+
+def test_a_long_word_of_code_breaks_between_its_parts() -> None:
+    made = SITE["with_whole_words"]("<code>functional/decomposition.variance_over_draws</code>")
+    assert made == "<code>functional/<wbr>decomposition.<wbr>variance_<wbr>over_<wbr>draws</code>"
+
+
 def test_the_reference_shows_fields_of_named_tuples_and_types_of_options() -> None:
     source = """
 from typing import Annotated, NamedTuple
