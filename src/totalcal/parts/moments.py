@@ -111,7 +111,7 @@ def embedding_points(backbone: nn.Module, inputs: Inputs, first_mean: Tensor | N
 def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> Tensor:
     """a_s: points × rows × width, for the points v_s of an embedding.
 
-    An external memory with one head is read by `functional.attention.read_along`, from points for what its
+    An external memory with one head is read by `functional.cells.read_along`, from points for what its
     noise does to a readout. Any other latent draws with one fixed noise for all rows, in pairs ± ε.
     """
     classes = embedding.shape[-1]

@@ -113,7 +113,7 @@ def _true_log_odds(inputs: Tensor) -> Tensor:
 
 
 class Evidence(NamedTuple):
-    """exp(a(v; Z))_k, the evidence that the memory alone gives each class: inputs × classes."""
+    """exp(a(v; Z))ₖ, the evidence that the memory alone gives each class: inputs × classes."""
 
     mean: Tensor
     spread: Tensor
