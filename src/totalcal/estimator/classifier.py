@@ -76,11 +76,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: A seed or a generator of NumPy.
 
     Attributes:
-        classes_: The labels, sorted.
-        model_: The fitted process.
-        preprocessing_: The standardisation of the columns.
-        context_: The rows that a model which cannot predict without a context carries along, or None.
-        n_iter_: How many epochs were trained.
+        classes_ (npt.NDArray[Any]): The labels, sorted.
+        model_ (TuringProcess): The fitted process.
+        preprocessing_ (Preprocessing): The standardisation of the columns.
+        context_ (Batch | None): The rows that a model which cannot predict without a context carries along.
+        n_iter_ (int): How many epochs were trained.
 
     Example:
         >>> from sklearn.datasets import load_iris

@@ -21,8 +21,8 @@ def edl(
     """Evidential deep learning: a Dirichlet for each input, fitted by the expected squared error.
 
     The KL from Dir(1) counts λ_t = `local_kl_scale` · min(1, t / `local_ramp`) with epochs t from 0. Sensoy's
-    own schedule is evidence="softplus" (or "relu"), local_kl_scale=1. The default is the one that the paper's
-    authors ran; it fits better.
+    own schedule is `evidence="softplus"` (or `"relu"`) with `local_kl_scale=1`. The default is the one that
+    the paper's authors ran; it fits better.
 
     Args:
         backbone: A net that ends in one column per class. It is copied, and so never changed.
