@@ -54,7 +54,7 @@ def draw_panel(target: Path, records: Path, model: str = "softmax") -> None:
 
 
 def draw_fading(target: Path, *records: Path) -> None:
-    """NLL, ECE and ECE under corruption against the AUROC of entropy: a line per model, a mark per τ."""
+    """NLL and both ECEs against the AUROC of entropy: a line per model, a mark per τ, named at the ends."""
     figure, all_axes = plt.subplots(1, 3, figsize=(9.5, 3.2), layout="constrained", sharex=True)
     for file, (model, title, colour) in zip(records, MODELS, strict=True):
         lines = lines_of(file, model)
@@ -68,8 +68,14 @@ def draw_fading(target: Path, *records: Path) -> None:
         )
         for axes, price in zip(all_axes, prices, strict=True):
             axes.plot(missed, price, "o-", color=colour, label=title, markersize=4)
-            for fade, *place in zip(FADES, missed, price, strict=True):
-                axes.annotate(f"τ={fade}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+            for end, lift in ((0, 4 if price[0] > price[-1] else -10), (-1, 4)):
+                axes.annotate(
+                    f"τ={FADES[end]}",
+                    (missed[end], price[end]),
+                    xytext=(4, lift),
+                    textcoords="offset points",
+                    fontsize=7,
+                )
     for axes, name in zip(all_axes, ("NLL", "ECE, %", "ECE under corruption, %"), strict=True):
         axes.set_title(name, fontsize=10)
         axes.set(ylim=(0, None), xscale="log", xlim=(40, 0.7))
