@@ -10,6 +10,7 @@ from totalcal import BNNClassifier, SavedModel, export
 from totalcal.errors import ContextError, ExportError, GateError, InputError, UnknownNameError
 from totalcal.parts.moments import UntaughtLayerError
 from totalcal.predicting.exported import open_exported
+from totalcal.rejection.predictions import PredictionSets
 
 ROWS = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
 
@@ -78,6 +79,16 @@ def test_an_estimator_s_model_in_float64_is_exported_by_moments(tmp_path):
     assert written.description.draws == "moments"
     found = open_exported(tmp_path / "model.onnx").predict(rows)["probabilities"]
     np.testing.assert_allclose(found, made.predict_proba(rows), rtol=0, atol=1e-6)
+
+
+def test_a_program_predicts_as_the_file_whose_sets_were_fitted_with_draws(tmp_path):
+    model = totalcal.bnn(nn.Linear(4, 3), num_classes=3)
+    prediction = model.predict_shared(torch.randn(99, 4), 10)
+    sets = PredictionSets.fitted(prediction, prediction.probabilities.argmax(1))
+    saved = SavedModel(model, sets=sets)
+    assert export(saved, tmp_path / "model.pt2", example=ROWS).description.draws == 10
+    found = open_exported(tmp_path / "model.pt2").predict(ROWS.numpy())["probabilities"]
+    np.testing.assert_allclose(found, saved.predict(ROWS).probabilities, rtol=0, atol=1e-6)
 
 
 def test_draws_that_are_not_those_of_the_gate(exported_mlp, tmp_path):

@@ -189,8 +189,8 @@ def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
 
 
 def _sampling(saved: SavedModel, draws: Draws | None, seed: int | None) -> Sampling:
-    """The draws and the seed that were asked for, or those of the gate."""
-    fitted = None if saved.gate is None else saved.gate.sampling
+    """The draws and the seed that were asked for, or those of `SavedModel.predict`."""
+    fitted = saved.fitted_sampling
     known = fitted or Sampling(saved.model.usual_draws)
     wanted = Sampling(known.draws if draws is None else draws, known.seed or 0 if seed is None else seed)
     if fitted is not None and fitted.draws and (wanted.seed or 0) != (fitted.seed or 0):

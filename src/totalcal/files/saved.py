@@ -39,7 +39,7 @@ from totalcal.process import Context, TuringProcess, as_context
 from totalcal.rejection import Decisions, Gate
 from totalcal.rejection.predictions import PredictionSets
 from totalcal.thumbnails import Thumbnails
-from totalcal.types import Batch, Draws, Predictive
+from totalcal.types import Batch, Draws, Predictive, Sampling
 
 ClassName = str | int | float | bool
 
@@ -92,11 +92,16 @@ class SavedModel:
             >>> SavedModel(softmax(torch.nn.Linear(4, 3), 3)).predict(torch.zeros(2, 4)).draws
             1
         """
-        like = self.gate or self.sets
-        fitted = None if like is None else like.sampling
+        fitted = self.fitted_sampling
         if draws is None and fitted is not None:
             return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
         return self.predict_shared(rows, draws)
+
+    @property
+    def fitted_sampling(self) -> Sampling | None:
+        """How the predictions were made that the gate, or else the sets of classes, were fitted on."""
+        like = self.gate or self.sets
+        return None if like is None else like.sampling
 
     def predict_shared(self, rows: Any, draws: Draws | None = None, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share, or with the model's usual ones."""
