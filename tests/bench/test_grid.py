@@ -76,7 +76,6 @@ def _started(root):
     return command
 
 
-@pytest.mark.exhaustive
 def test_killed_workers_a_killed_command_and_ctrl_c_change_nothing(tmp_path, undisturbed):
     root = tmp_path / "runs"
     command = _started(root)
