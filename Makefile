@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
+# empty: what is imported is compiled once and kept, for the many processes that tests start
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint format docs gallery bench soak licences audit clean
 
@@ -9,7 +11,7 @@ demo: .venv/demo.done
 	$(BIN)/totalcal demo
 
 test: .venv/test.done
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/test.done
 	$(BIN)/ruff check .
