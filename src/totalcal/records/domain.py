@@ -142,15 +142,16 @@ def _by_task(lines: Sequence[Record]) -> list[tuple[str, Sequence[Record]]]:
 
 
 def _panel(lines: Sequence[Record]) -> list[str]:
-    """Far before near, each in the order of the records."""
-    nearness = {line["ood"]: line["nearness"] for line in lines}
-    return sorted(nearness, key=lambda name: nearness[name] != "far")
+    """Far before near, each in the order of the records; a set may be far from one task and near another."""
+    far = {line["ood"] for line in lines if line["nearness"] == "far"}
+    return sorted(dict.fromkeys(line["ood"] for line in lines), key=lambda name: name not in far)
 
 
 def _score_rows(lines: Sequence[Record], names: Sequence[str]) -> list[list[Entry]]:
     scores = [score for score in SCORES if any(f"auroc_by_{score}" in line for line in lines)]
     found = {score: _by_set(lines, f"auroc_by_{score}", names) for score in scores}
-    best = {name: max(found[score][name].mean for score in scores if name in found[score]) for name in names}
+    own = [name for name in names if any(name in summaries for summaries in found.values())]
+    best = {name: max(found[score][name].mean for score in scores if name in found[score]) for name in own}
     worst = {
         score: min(summaries.values(), key=lambda summary: summary.mean) for score, summaries in found.items()
     }
