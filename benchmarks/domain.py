@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from interleaved import arguments, measured, table
+from interleaved import arguments, measured, spread, table
 from torch import Tensor, nn
 
 from totalcal import etp, remember, softmax
@@ -74,14 +74,11 @@ def when_made(rounds: int) -> None:
         less = seconds(lambda: remember(model, half, held_out, progress=False))
         slope = 2 * (whole - less)  # of all training rows
         found.append((whole / once, slope / once, whole - slope))
-    total, by_row, constant = (statistics.median(column) for column in zip(*found, strict=True))
-    verdict = "met" if by_row <= AIM_OF_REMEMBERING else "MISSED"
-    print(
-        f"remember / a plain pass over {ROWS} rows: {total:.2f} in all; {by_row:.2f} that grow with the rows"
-    )
-    print(
-        f"and {constant:.2f} s that do not (aim ≤ {AIM_OF_REMEMBERING} plus seconds: {verdict})\n", flush=True
-    )
+    total, by_row, constant = zip(*found, strict=True)
+    verdict = "met" if statistics.median(by_row) <= AIM_OF_REMEMBERING else "MISSED"
+    print(f"remember / a plain pass over {ROWS} rows: {spread(total, 2)} in all (quartiles);")
+    print(f"{spread(by_row, 2)} that grow with the rows and {spread(constant, 2)} s that do not")
+    print(f"aim ≤ {AIM_OF_REMEMBERING} plus seconds: {verdict}\n", flush=True)
 
 
 def seconds(work: Callable[[], object]) -> float:

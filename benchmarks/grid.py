@@ -1,6 +1,6 @@
 """How well a grid fills the cores: the same runs with one worker and with several, start of workers included.
 
-    python benchmarks/grid.py [--workers 2] [--seeds 3] [--epochs 60]
+    python benchmarks/grid.py [--workers 2] [--seeds 2] [--epochs 60] [--rounds 3]
 
 The results of both must agree bit for bit; the target is a speed-up of 1.85 with two workers. The wall clock
 tells it only where nothing else runs; processor time, shared evenly by the workers, tells it anywhere, but
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from interleaved import spread
 
 from totalcal.backbones import small_convnet
 from totalcal.bench.grid import Grid, grid_jobs
@@ -81,27 +82,32 @@ def bare_steps(processes: int) -> int:
     return sum(int(process.communicate()[0]) for process in running)
 
 
+def speed_ups(workers: int, seeds: int, epochs: int) -> tuple[float, float, float]:
+    """Of the grid by the wall clock and on the processor, and of bare loops: what several workers gain."""
+    with tempfile.TemporaryDirectory() as folder:
+        one, several = Path(folder, "one"), Path(folder, "several")
+        alone, together = measured(one, 1, seeds, epochs), measured(several, workers, seeds, epochs)
+        assert records(one) == records(several), "the number of workers has changed a result"
+    ceiling = bare_steps(workers) / bare_steps(1)
+    return alone.wall / together.wall, alone.processor / together.processor, ceiling
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bare", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.bare is not None:
         print(bare(options.bare))
         return
-    ceiling = bare_steps(options.workers) / bare_steps(1)
-    with tempfile.TemporaryDirectory() as folder:
-        one, several = Path(folder, "one"), Path(folder, "several")
-        alone = measured(one, 1, options.seeds, options.epochs)
-        together = measured(several, options.workers, options.seeds, options.epochs)
-        assert records(one) == records(several), "the number of workers has changed a result"
+    found = [speed_ups(options.workers, options.seeds, options.epochs) for _ in range(options.rounds)]
     print(f"{options.seeds * len(MODELS)} runs with 1 and with {options.workers} workers, the same results")
-    for clock in Times._fields:
-        first, second = getattr(alone, clock), getattr(together, clock)
-        print(f"{clock:>9}: {first:6.1f} s, {second:6.1f} s: speed-up {first / second:.2f}")
-    print(f"target {TARGET * options.workers:.2f}; ceiling by bare loops {ceiling:.2f}")
+    for clock, each in zip((*Times._fields, "ceiling"), zip(*found, strict=True), strict=True):
+        print(f"{clock:>9}: {spread(each, 2)} times as fast (quartiles)")
+    print(f"target {TARGET * options.workers:.2f} by the wall clock")
 
 
 if __name__ == "__main__":

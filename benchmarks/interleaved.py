@@ -50,23 +50,29 @@ def _turn(candidate: Callable[[], object]) -> float:
     return (time.process_time() - started) / TURN
 
 
-def ratio(times: Times, name: str, baseline: str) -> tuple[float, float, float]:
-    """Median and quartiles of the ratio of two times of the same round."""
-    ratios = [time / base for time, base in zip(times[name], times[baseline], strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    return middle, low, high
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """The median, and the quartiles in parentheses.
+
+    >>> spread([1.0, 2.0, 4.0], digits=1)
+    '2.0 (1.0 to 4.0)'
+    """
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def ratios(times: Times, name: str, baseline: str) -> list[float]:
+    """The ratio of two times of the same round, for each round."""
+    return [time / base for time, base in zip(times[name], times[baseline], strict=True)]
 
 
 def table(times: Times, baseline: str, targets: Sequence[tuple[str, str, float]] = ()) -> str:
     """Markdown: milliseconds with quartiles, ratios to the baseline, and what was aimed at."""
     lines = [f"| | ms (quartiles) | / {baseline} (quartiles) |", "|---|---|---|"]
     for name, seconds in times.items():
-        low, middle, high = (1000 * value for value in statistics.quantiles(seconds, n=4))
-        relative = "{:.3f} ({:.3f} to {:.3f})".format(*ratio(times, name, baseline))
-        lines.append(f"| {name} | {middle:.2f} ({low:.2f} to {high:.2f}) | {relative} |")
+        milliseconds = spread([1000 * value for value in seconds], digits=2)
+        lines.append(f"| {name} | {milliseconds} | {spread(ratios(times, name, baseline))} |")
     for name, base, limit in targets:
-        reached = ratio(times, name, base)[0]
-        lines.append(
-            f"\n{name} / {base}: {reached:.3f}, aim ≤ {limit}: {'met' if reached <= limit else 'MISSED'}"
-        )
+        found = ratios(times, name, base)
+        verdict = "met" if statistics.median(found) <= limit else "MISSED"
+        lines.append(f"\n{name} / {base}: {spread(found)}, aim ≤ {limit}: {verdict}")
     return "\n".join(lines)

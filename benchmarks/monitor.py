@@ -11,7 +11,7 @@ import argparse
 
 import numpy as np
 import torch
-from interleaved import measured, ratio
+from interleaved import measured, ratios, spread
 
 from totalcal import etp
 from totalcal.backbones import lenet5
@@ -49,10 +49,10 @@ def cost(rounds: int) -> None:
         },
         rounds,
     )
-    against_loop = ratio(times, "monitor", "plain loop")[0]
-    a_row = np.median(np.array(times["monitor"]) / np.array(times["LeNet5"])) * len(images) / ROWS
+    against_loop = spread(ratios(times, "monitor", "plain loop"))
+    a_row = spread([each * len(images) / ROWS for each in ratios(times, "monitor", "LeNet5")], digits=4)
     print(f"a row of one score: {1e6 * np.median(times['monitor']) / ROWS:.1f} µs,", end=" ")
-    print(f"{against_loop:.3f} of a plain loop, {a_row:.4f} of LeNet5's prediction with ten draws")
+    print(f"{against_loop} of a plain loop, {a_row} of LeNet5's prediction by moments (quartiles)")
 
 
 def false_alarms(streams: int) -> None:

@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import torch
-from interleaved import ratio
+from interleaved import ratios, spread
 from PIL import Image
 
 from totalcal import etp, softmax
@@ -126,7 +126,7 @@ def pooled(count: int, rounds: int) -> None:
     print("| workers | pictures per second | clock / none | CPU / none |\n|---|---|---|---|")
     for name, seconds_each in clock.items():
         rate = count / statistics.median(seconds_each)
-        figures = f"{ratio(clock, name, '0')[0]:.2f} | {ratio(spent, name, '0')[0]:.2f}"
+        figures = " | ".join(spread(ratios(times, name, "0"), digits=2) for times in (clock, spent))
         print(f"| {name} | {rate:.0f} | {figures} |")
 
 
@@ -202,12 +202,12 @@ def main() -> None:
         "| | rows per CPU second | / answers | / probabilities | / " + EARLIER + " |\n|---|---|---|---|---|"
     )
     for name, seconds in times.items():
-        ratios = (ratio(times, other, name)[0] for other in ("answers", "probabilities", EARLIER))
-        shown = " | ".join(f"{value:.2f}" for value in ratios)
+        others = ("answers", "probabilities", EARLIER)
+        shown = " | ".join(spread(ratios(times, other, name), digits=2) for other in others)
         print(f"| {name} | {options.rows / statistics.median(seconds):,.0f} | {shown} |")
     for inputs, output in PAIRS:
         name, aim = f"{inputs} → {output}", AIMS[Path(inputs).suffix]
-        reached = ratio(times, EARLIER, name)[0]
+        reached = statistics.median(ratios(times, EARLIER, name))
         print(f"\n{name} / {EARLIER}: {reached:.2f}, aim ≥ {aim}: {'met' if reached >= aim else 'MISSED'}")
 
 

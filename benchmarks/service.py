@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from interleaved import spread
 
 CONNECTIONS = (1, 64)
 ROW = json.dumps({"row": [[[round(0.01 * (i * j % 97), 2) for i in range(28)] for j in range(28)]]})
@@ -185,11 +186,11 @@ def main() -> None:
     for (name, connections), loads in found.items():
         rate = statistics.median(load.rate for load in loads)
         pairs = zip(loads, found["bare", connections], strict=True)
-        ratio = statistics.median(load.rate / base.rate for load, base in pairs)
+        ratio = spread([load.rate / base.rate for load, base in pairs], digits=2)
         middle, late = (1000 * statistics.median(load.quantile(q) for load in loads) for q in (0.5, 0.99))
         sent = sum(load.sent for load in loads)
         failed = sum(load.sent - len(load.times) + load.wrong for load in loads)
-        figures = f"{rate:.0f} | {ratio:.2f} | {middle:.1f} | {late:.1f} | {sent} | {failed}"
+        figures = f"{rate:.0f} | {ratio} | {middle:.1f} | {late:.1f} | {sent} | {failed}"
         print(f"| {name} | {connections} | {figures} |")
 
 
