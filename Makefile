@@ -11,7 +11,7 @@ demo: .venv/demo.done
 	$(BIN)/totalcal demo
 
 test: .venv/test.done
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/test.done
 	$(BIN)/ruff check .

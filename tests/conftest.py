@@ -23,6 +23,20 @@ FLAGS = (
 )  # fmt: skip
 
 
+LONGEST = (
+    "bench/test_grid.py", "docs/test_site.py", "docs/test_tutorials.py", "exporting/test_program.py",
+    "docs/test_installed_skeleton.py", "test_wrapping.py", "faults/test_mutations.py", "report/test_page.py",
+    "bench/test_jobs.py", "cli/test_grid.py", "estimator/test_classifier.py", "faults/test_extremes.py",
+    "exporting/test_writing.py", "faults/test_disasters.py", "contracts/test_backbones.py",
+)  # fmt: skip
+"""Files of about half a minute or more. They go first, so that no worker waits for another at the end."""
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+
 def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
     settings = more.pop("settings", {})
     run = {"task": "fashion", "preset": "paper", "model": model, "seed": seed, "epochs": 2}
