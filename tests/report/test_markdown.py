@@ -30,6 +30,22 @@ def page_with(folder, request, name="page.md"):
     return page
 
 
+def test_a_table_of_the_domain_benchmark_may_be_of_some_models_only(tmp_path, make_record):
+    told = {"ood": "mnist", "nearness": "far", "auroc_by_entropy": 0.7}
+    lines = [make_record(model=model, **told) for model in ("softmax", "edl", "etp")]
+    write_lines(tmp_path / "r.jsonl", lines)
+    write_lines(tmp_path / "r.domain.jsonl", lines)
+    page = page_with(tmp_path, "domain r.jsonl panel softmax etp")
+    fill([page])
+    assert ": softmax" in page.read_text()
+    assert ": etp" in page.read_text()
+    assert ": edl" not in page.read_text()
+    with pytest.raises(InputError, match="is of bnn"):
+        fill([page_with(tmp_path, "domain r.jsonl panel bnn")])
+    with pytest.raises(InputError, match="name tables"):
+        fill([page_with(tmp_path, "domain r.jsonl etp")])
+
+
 def test_a_block_is_filled_and_what_stands_around_it_stays(tmp_path, make_record):
     write_lines(tmp_path / "r.jsonl", [make_record(error=0.123)])
     page = page_with(tmp_path, "table r.jsonl")

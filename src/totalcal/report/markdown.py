@@ -85,11 +85,15 @@ def _corruptions(records: Path, arguments: Sequence[str]) -> str:
 
 
 def _domain(records: Path, arguments: Sequence[str]) -> str:
-    """Tables of the domain benchmark, by name: panel, fading, severity."""
-    if not arguments or not set(arguments) <= set(DOMAIN_TABLES):
+    """Tables of the domain benchmark by name, of the models named after them; of all models if none is."""
+    tables = [name for name in arguments if name in DOMAIN_TABLES]
+    models = [name for name in arguments if name not in DOMAIN_TABLES]
+    if not tables:
         raise InputError(f"name tables of the domain benchmark: {', '.join(DOMAIN_TABLES)}.")
-    lines = read(domain_file(records))
-    return "\n\n".join(as_markdown(DOMAIN_TABLES[name](lines)) for name in arguments)
+    lines = [line for line in read(domain_file(records)) if not models or line["model"] in models]
+    if missing := set(models) - {line["model"] for line in lines}:
+        raise InputError(f"no line of {domain_file(records)} is of {', '.join(sorted(missing))}.")
+    return "\n\n".join(as_markdown(DOMAIN_TABLES[name](lines)) for name in tables)
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
