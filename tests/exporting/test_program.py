@@ -14,7 +14,7 @@ from totalcal.types import Predictive
 NETS = ("mlp", "lenet5", "resnet18", "encoder")
 WHOLE = ("etp", "softmax")
 QUICK = [
-    ("anp", "mlp", "onnx"),
+    *((model, "mlp", "onnx") for model in ("bnn", "anp")),
     ("etp", "lenet5", "onnx"),
     ("etp", "mlp", "pt2"),
 ]
