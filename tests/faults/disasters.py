@@ -54,7 +54,7 @@ MANY = 12  # kills of one piece of work
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where files cost no disk
 SECONDS = 180  # of one piece of work
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EAGAIN)  # no space, no thread, …
-HEAVY = ("lightning_fabric", "pandas", "pyarrow.parquet", "sklearn.metrics")  # before a trial finds the rest
+HEAVY = ("torch._dynamo", "pandas", "pyarrow.parquet", "sklearn.metrics")  # before a trial finds the rest
 Results = dict[str, str]
 
 
