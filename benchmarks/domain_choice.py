@@ -8,8 +8,9 @@ rest are told from pseudo-OOD images that are made of themselves: halves of two 
 side by side, the mean of two, quadrants exchanged, smooth noise, added noise, an enlarged centre. None of
 them is in a task's panel. The table has an AUROC for each way of joining, in %. A bar stands between groups:
 Fisher's statistic within each group becomes a tail probability, and Fisher's statistic joins the groups. With
---maps the statistics are joined as they are in the library, and maps are known by more than the mean and the
-deviation of each channel: also by where in the image it responds.
+--maps the statistics are joined as they are in the library, and maps are known otherwise than by the mean and
+the deviation of each channel: also by where in the image it responds, or position by position, as the tokens
+of a sequence are.
 """
 
 import argparse
@@ -27,12 +28,14 @@ from totalcal.data.tasks import task
 from totalcal.functional.distances import Tails, fisher, pooled_map
 from totalcal.parts import taps
 from totalcal.parts.domain import DomainMemory
+from totalcal.parts.taps import Features
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder, run_folders
 from totalcal.remembering import remember
 from totalcal.scores.ranking import rank
 
 Statistic = Callable[[Tensor], Tensor]
+MapFeatures = Callable[[Tensor], Features]
 Columns = list[int]
 
 AS_IN_THE_LIBRARY = "lower | last | entropy, energy"
@@ -95,23 +98,29 @@ def ways(layers: int, seen: Tensor) -> Mapping[str, Statistic]:
     }
 
 
-def with_halves(maps: Tensor) -> Tensor:
+def with_halves(maps: Tensor) -> Features:
     """Also how much more there is in the upper than in the lower half, and in the left than in the right."""
     height, width = maps.shape[-2] // 2, maps.shape[-1] // 2
     rows, columns = maps.mean(-1), maps.mean(-2)
     vertical = rows[..., :height].mean(-1) - rows[..., -height:].mean(-1)
     horizontal = columns[..., :width].mean(-1) - columns[..., -width:].mean(-1)
-    return torch.cat([pooled_map(maps), vertical, horizontal], -1)
+    return Features(torch.cat([pooled_map(maps), vertical, horizontal], -1))
 
 
-def quadrants(maps: Tensor) -> Tensor:
+def quadrants(maps: Tensor) -> Features:
     """The means of the four quadrants in the place of the mean."""
-    return torch.cat(
-        [F.adaptive_avg_pool2d(maps, 2).flatten(1), pooled_map(maps)[:, maps.shape[1] :]], dim=-1
-    )
+    deviations = pooled_map(maps)[:, maps.shape[1] :]
+    return Features(torch.cat([F.adaptive_avg_pool2d(maps, 2).flatten(1), deviations], dim=-1))
 
 
-MAPS = {"and halves": with_halves, "quadrants, deviation": quadrants}
+def positions(maps: Tensor) -> Features:
+    """The channels at each position; a distance is the mean over the positions."""
+    each = maps.flatten(2).mT
+    rows = torch.arange(len(maps)).repeat_interleave(each.shape[1])
+    return Features(each.flatten(0, 1), rows)
+
+
+MAPS = {"and halves": with_halves, "quadrants, deviation": quadrants, "positions": positions}
 
 
 def statistics_of(model: TuringProcess, memory: DomainMemory, images: Tensor) -> Tensor:
@@ -123,7 +132,7 @@ def compare(run: RunFolder, data_dir: Path | None, maps: bool) -> None:
     """One row per way of joining, or per summary of a map joined as in the library."""
     header, rows = aurocs(run, data_dir)
     if maps:
-        others = {name: aurocs_of_maps(run, data_dir, summary) for name, summary in MAPS.items()}
+        others = {name: aurocs_of_maps(run, data_dir, known_by) for name, known_by in MAPS.items()}
         rows = {"mean, deviation": rows[AS_IN_THE_LIBRARY], **others}
     print(header)
     for name, values in rows.items():
@@ -131,12 +140,12 @@ def compare(run: RunFolder, data_dir: Path | None, maps: bool) -> None:
         print(f"{name:32}" + "".join(f"{value:14.1f}" for value in shown), flush=True)
 
 
-def aurocs_of_maps(run: RunFolder, data_dir: Path | None, summary: Statistic) -> list[float]:
-    taps.pooled_map = summary
+def aurocs_of_maps(run: RunFolder, data_dir: Path | None, known_by: MapFeatures) -> list[float]:
+    usual, taps.map_features = taps.map_features, known_by
     try:
         return aurocs(run, data_dir)[1][AS_IN_THE_LIBRARY]
     finally:
-        taps.pooled_map = pooled_map
+        taps.map_features = usual
 
 
 def aurocs(run: RunFolder, data_dir: Path | None) -> tuple[str, dict[str, list[float]]]:

@@ -1,9 +1,12 @@
+import json
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
 
 from totalcal.backbones import BACKBONES
+from totalcal.bench.grid import Grid
 from totalcal.bench.presets import NAMES, PRESETS, preset
 from totalcal.data import TASKS, TaskOptions
 from totalcal.errors import UnknownNameError
@@ -17,6 +20,15 @@ APPENDIX = {
     "svhn": ("adam", 1e-4, 100),
     "imdb": ("sgd", 0.05, 20),
 }
+
+
+def test_runs_of_the_presets_keep_the_names_that_published_records_have():
+    records = Path(__file__).parents[2] / "docs" / "results" / "records"
+    for file, preset_name in (("fashion", "paper"), ("best", "best"), ("authors", "authors")):
+        lines = [json.loads(line) for line in (records / f"{file}.jsonl").read_text().splitlines()]
+        published = next(line for line in lines if line["model"] == "etp" and line["seed"] == 0)
+        (planned,) = Grid("fashion", preset_name, {}).configurations(["etp"], seeds=1)
+        assert planned.name == published["config"]
 
 
 def test_every_task_has_a_preset_and_every_preset_a_task():

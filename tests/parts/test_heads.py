@@ -8,7 +8,13 @@ from torch import nn
 
 from totalcal.errors import ShapeError, UnknownNameError
 from totalcal.functional import dirichlet
-from totalcal.parts.heads import EvidentialHead, LinearEvidence, ResidualEvidence, SquaredErrorHead
+from totalcal.parts.heads import (
+    EvidentialHead,
+    LinearEvidence,
+    ResidualEvidence,
+    SquaredErrorHead,
+    evidence_map,
+)
 
 NO_READOUT = torch.zeros(1, 0)
 
@@ -63,6 +69,20 @@ def test_residual_evidence_is_the_embedding_plus_tanh_of_the_readout() -> None:
     torch.testing.assert_close(ResidualEvidence()(embedding, readout), embedding + torch.tanh(readout))
     with pytest.raises(ShapeError, match="readout of 0 columns"):
         ResidualEvidence()(embedding, torch.zeros(2, 0))
+
+
+def test_evidence_from_the_embedding_begins_as_the_embedding_and_learns_as_a_linear_map_does() -> None:
+    embedding, readout = torch.randn(2, 3), torch.randn(2, 4)
+    evidence = LinearEvidence.from_embedding(3, 4)
+    torch.testing.assert_close(evidence(embedding, torch.zeros(2, 4)), embedding)
+    added = readout @ evidence.linear.weight[:, 3:].T
+    torch.testing.assert_close(evidence(embedding, readout), embedding + added)
+    assert evidence.state_dict().keys() == LinearEvidence(3, 4).state_dict().keys()
+
+
+def test_an_unknown_evidence_map_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="from_embedding"):
+        evidence_map("from_embeding", 3, 3)
 
 
 def test_an_unknown_evidence_function_is_named() -> None:

@@ -22,7 +22,6 @@ from totalcal.data.tasks import task
 from totalcal.errors import CheckpointError, DamagedCheckpointError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import model_named
-from totalcal.parts.heads import ResidualEvidence
 from totalcal.parts.latents.memory import IdentityKeys
 from totalcal.parts.sampling import AtMeans
 from totalcal.parts.weights import LogUniformPrior
@@ -39,7 +38,6 @@ from totalcal.types import Predictor
 
 _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
     "key_map": {"identity": IdentityKeys},
-    "evidence_map": {"residual": ResidualEvidence},
     "weight_prior": {"log_uniform": LogUniformPrior},
 }
 """Parts of a model by name, made for it; None is the model's own default."""

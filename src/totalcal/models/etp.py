@@ -6,7 +6,8 @@ from torch import nn
 
 from totalcal.functional.cells import CellStart, UpdateRule, squared_noise, tanh_blend
 from totalcal.origin import stamped
-from totalcal.parts.heads import EvidentialHead, LinearEvidence
+from totalcal.parts import heads
+from totalcal.parts.heads import EvidenceMap, EvidentialHead
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
@@ -24,7 +25,7 @@ def etp(
     update_rule: UpdateRule = tanh_blend,
     cell_start: CellStart = squared_noise,
     key_map: nn.Module | None = None,
-    evidence_map: nn.Module | None = None,
+    evidence_map: nn.Module | EvidenceMap | None = "from_embedding",
     layers: Layers = "linear",
     weight_prior: WeightPrior | None = None,
     local_kl_scale: float = 1e-3,
@@ -43,8 +44,9 @@ def etp(
         update_rule: r; `totalcal.functional.cells` has others.
         cell_start: Where the cells begin.
         key_map: k_ψ, from cells to keys; linear if not given. It is copied.
-        evidence_map: h(v, a), from embedding and readout to log-concentrations; linear if not given. It is
-            copied.
+        evidence_map: h(v, a), from embedding and readout to log-concentrations: a linear map that begins as
+            h = v ("from_embedding") or at random, as in the authors' program ("linear", or None in files and
+            runs of before); v + tanh(a), as in the paper's toys ("residual"); or a module, which is copied.
         layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
         weight_prior: p(w); a normal distribution if not given.
         local_kl_scale: How much the KL between the beliefs over π counts.
@@ -55,6 +57,7 @@ def etp(
 
     Raises:
         InputError: If `num_classes` is below 2.
+        UnknownNameError: If there is no evidence map of that name.
 
     Example:
         >>> import torch, totalcal
@@ -62,11 +65,15 @@ def etp(
         >>> model.predict(torch.zeros(2, 4)).probabilities.shape
         torch.Size([2, 3])
     """
-    key_map, evidence_map = copy.deepcopy(key_map), copy.deepcopy(evidence_map)
+    keys = copy.deepcopy(key_map)
     memory = ExternalMemory(
-        num_cells, num_classes, cell_variance, retention, update_rule, key_map, cell_start=cell_start
+        num_cells, num_classes, cell_variance, retention, update_rule, keys, cell_start=cell_start
     )
-    evidence = LinearEvidence(num_classes, memory.width) if evidence_map is None else evidence_map
+    evidence = (
+        copy.deepcopy(evidence_map)
+        if isinstance(evidence_map, nn.Module)
+        else heads.evidence_map(evidence_map or "linear", num_classes, memory.width)
+    )
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),
         latent=memory,

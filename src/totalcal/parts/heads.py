@@ -5,7 +5,7 @@ module of (embedding, readout), and both have the same leading axes. Heads turn 
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,18 @@ class LinearEvidence(nn.Module):
         super().__init__()
         self.linear = nn.Linear(num_classes + width, num_classes)
 
+    @classmethod
+    def from_embedding(cls, num_classes: int, width: int) -> Self:
+        """W begins with the identity for v, and b with 0: the evidence is the net's, and a adds a little.
+
+        Begun at random, W first has to learn which column of v stands for which class: with few rows, and so
+        few steps, a model is left too mild.
+        """
+        evidence = cls(num_classes, width)
+        nn.init.eye_(evidence.linear.weight[:, :num_classes])
+        nn.init.zeros_(evidence.linear.bias)
+        return evidence
+
     def forward(self, embedding: Tensor, readout: Tensor) -> Tensor:
         evidence: Tensor = self.linear(torch.cat([embedding, readout], -1))
         return evidence
@@ -45,6 +57,21 @@ class ResidualEvidence(nn.Module):
                 f"{embedding.shape[-1]}. Use it with a memory, or take LinearEvidence."
             )
         return embedding + readout.tanh()
+
+
+EvidenceMap = Literal["from_embedding", "linear", "residual"]
+
+
+def evidence_map(name: str, num_classes: int, width: int) -> nn.Module:
+    """An evidence map by name, for a readout of that width."""
+    match name:
+        case "from_embedding":
+            return LinearEvidence.from_embedding(num_classes, width)
+        case "linear":
+            return LinearEvidence(num_classes, width)
+        case "residual":
+            return ResidualEvidence()
+    raise UnknownNameError("evidence map", name, get_args(EvidenceMap))
 
 
 Evidence = Literal["exp", "softplus", "relu"]

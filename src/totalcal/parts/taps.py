@@ -54,6 +54,11 @@ class Features(NamedTuple):
     rows: Tensor | None = None
 
 
+def map_features(maps: Tensor) -> Features:
+    """What a map [n, channels, …] is known by: one row each, of its channels' means and deviations."""
+    return Features(pooled_map(maps))
+
+
 @dataclass
 class Collector:
     """What the taps have seen in one pass; of a layer that runs several times, the last."""
@@ -77,7 +82,7 @@ class Collector:
             values = values.transpose(0, 1)
         values = values.detach()[self.skipped :]
         if tap.kind == "map":
-            found = Features(pooled_map(values))
+            found = map_features(values)
         elif tap.kind == "tokens":
             valid = _valid_tokens(self.inputs, tap.padding, values.shape[1])
             found = _tokens(values, None if valid is None else valid[self.skipped :])
@@ -335,7 +340,7 @@ def _kind(values: Tensor) -> Kind | None:
 
 
 def _width(values: Tensor, kind: Kind) -> int:
-    return (pooled_map(values) if kind == "map" else values).shape[-1]
+    return (map_features(values).values if kind == "map" else values).shape[-1]
 
 
 def _is_batch_first(module: nn.Module, output: Tensor, rows: int) -> bool:
