@@ -16,7 +16,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from filelock import Timeout
 
 from totalcal.errors import MissingExtraError, TotalcalError, UnknownNameError
@@ -303,6 +302,8 @@ class Jobs:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Sums depend on how many threads share them, so every run has one."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
