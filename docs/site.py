@@ -118,13 +118,8 @@ class AsShown(griffe.Extension):
 def fenced(docstring: str) -> str:
     """Each paragraph that begins with >>> as a block of code.
 
-    >>> print(fenced("Adds.\\n\\n>>> 1 + 1\\n2").replace("`", "'"))
-    Adds.
-    <BLANKLINE>
-    '''pycon
-    >>> 1 + 1
-    2
-    '''
+    >>> fenced("Adds.\\n\\n>>> 1 + 1\\n2")
+    'Adds.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```'
     """
     paragraph = re.compile(r"^([ ]*)>>>.*(?:\n(?!\s*$).*)*", re.MULTILINE)
     return paragraph.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", docstring)

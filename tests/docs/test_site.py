@@ -8,10 +8,12 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from doctest import NORMALIZE_WHITESPACE, DocTestFinder, DocTestRunner
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import griffe
@@ -67,6 +69,16 @@ def pages(site: Path) -> list[Path]:
         for page in site.rglob("*.html")
         if page.name != "404.html" and "results/fashion" not in str(page)
     ]
+
+
+def test_the_examples_in_the_code_of_the_site_run() -> None:
+    functions = [
+        each for each in SITE.values() if isinstance(each, FunctionType) and ">>>" in str(each.__doc__)
+    ]
+    assert len(functions) >= 5
+    for function in functions:
+        for example in DocTestFinder().find(function, globs=SITE):
+            assert DocTestRunner(optionflags=NORMALIZE_WHITESPACE).run(example).failed == 0, example.name
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
