@@ -52,7 +52,6 @@ CANDIDATES = (
     Candidate(0.1, 1, 0.1, 1e-4),
     Candidate(0.1, 1, 0.1, 1e-3, "from_embedding"),
     Candidate(0.1, 1, 0.1, 1e-4, "from_embedding"),
-    Candidate(1.0, 1_000, 0.1, 1e-3, "from_embedding"),
     Candidate(0.1, 1, 0.1, 1e-3, "residual"),
 )
 
