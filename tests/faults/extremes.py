@@ -6,6 +6,7 @@ A case ends in the right answer or in a `TotalcalError`. An answer with NaN or i
 is one that moved the ordinary rows beside the extreme one, or left the model other than it was.
 """
 
+import copy
 import sys
 import tempfile
 import warnings
@@ -79,7 +80,14 @@ class World(NamedTuple):
         return Batch(self.inputs[:20], self.labels[:20]) if needed else None
 
 
-def world(name: str, remembers: bool = False, dtype: torch.dtype = SINGLE) -> World:
+def world(name: str, remembers: bool = False) -> World:
+    """A copy, which may be changed."""
+    return copy.deepcopy(shared_world(name, remembers))
+
+
+@cache
+def shared_world(name: str, remembers: bool = False, dtype: torch.dtype = SINGLE) -> World:
+    """For predictions, which must leave it as it was."""
     torch.manual_seed(0)
     inputs = torch.randn(ROWS, WIDTH)
     labels = inputs[:, :CLASSES].argmax(1)
@@ -145,10 +153,12 @@ Door = Callable[[str], None]
 
 def predicting(name: str, call: Callable[[World, Tensor], Predictive], remembers: bool = False) -> Door:
     def case(value: str) -> None:
-        here = world(name, remembers)
-        rows = beside(here.inputs, value)
+        here = shared_world(name, remembers)
+        rows, before = beside(here.inputs, value), kept(here.model)
         found = call(here, rows)
         check_prediction(found)
+        if not unmoved(here.model, before):
+            raise Wrong("predicting changed the model")
         if found.sampling is not None and (found.sampling.draws == 0 or found.sampling.seed is not None):
             sound = rows.clone()
             sound[2] = sound[1]
@@ -159,7 +169,7 @@ def predicting(name: str, call: Callable[[World, Tensor], Predictive], remembers
 
 def in_half(name: str, dtype: torch.dtype) -> Door:
     def case(value: str) -> None:
-        here = world(name, dtype=dtype)
+        here = shared_world(name, dtype=dtype)
         check_prediction(here.model.predict(beside(here.inputs, value), draws=0, context=here.context))
 
     return case
@@ -263,7 +273,7 @@ def saving(value: str) -> None:
 
 
 def gating(value: str) -> None:
-    here = world("softmax", remembers=True)
+    here = shared_world("softmax", remembers=True)
     gate = Gate.fit(here.model, here.inputs, here.labels, bars={"unfamiliarity": "no", "entropy": "ask"})
     decisions = gate.decide(here.model, beside(here.inputs, value))
     if any("nan" in reason or "inf " in reason for reason in decisions.reasons):
@@ -271,7 +281,7 @@ def gating(value: str) -> None:
 
 
 def fitting_a_gate(value: str) -> None:
-    here = world("softmax")
+    here = shared_world("softmax")
     rows = here.inputs.to(VALUES[value][1])
     rows[3] = VALUES[value][0]
     gate = Gate.fit(here.model, rows, here.labels)
@@ -279,7 +289,7 @@ def fitting_a_gate(value: str) -> None:
 
 
 def making_sets(value: str) -> None:
-    here = world("softmax")
+    here = shared_world("softmax")
     sets = PredictionSets.fitted(here.model.predict(here.inputs), here.labels)
     found = sets(here.model.predict(beside(here.inputs, value)))
     if not found.any(1).all():
@@ -287,7 +297,7 @@ def making_sets(value: str) -> None:
 
 
 def watching(value: str) -> None:
-    here = world("softmax", remembers=True)
+    here = shared_world("softmax", remembers=True)
     monitor = Monitor.start(watched_scores(here.model.predict(here.inputs)))
     status = monitor.update(watched_scores(here.model.predict(beside(here.inputs, value))))
     if not np.isfinite(list(status.capital.values())).all():
@@ -347,7 +357,7 @@ def _classifier() -> Any:
 
 def classifying(value: str) -> None:
     """The face of scikit-learn."""
-    rows = beside(world("etp").inputs, value).double().numpy()
+    rows = beside(shared_world("etp").inputs, value).double().numpy()
     try:
         found = _classifier().predict_proba(rows)
     except ValueError as error:  # scikit-learn's own refusal, which its checks of estimators ask for
