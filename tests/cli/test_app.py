@@ -44,9 +44,9 @@ def test_a_mistyped_word_is_one_line_that_suggests_the_nearest(words: list[str],
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:
-    for words in (["--debug", "score", "no.npz"], ["score", "no.npz", "--debug"]):
+    for words in (["--debug", "table", "no_such_folder"], ["table", "no_such_folder", "--debug"]):
         assert "Traceback" in totalcal(*words).stderr
-    assert "Traceback" not in totalcal("score", "no.npz").stderr
+    assert "Traceback" not in totalcal("table", "no_such_folder").stderr
 
 
 def test_help_groups_the_commands_and_shows_an_example_of_each() -> None:
