@@ -54,7 +54,7 @@ def _until(condition):
     while time.monotonic() < end:
         if condition():
             return
-        time.sleep(0.01)
+        time.sleep(0.1)
     pytest.fail("it took too long")
 
 

@@ -1,11 +1,13 @@
 """Small models of the family on four nets, each with all that a file may hold."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from torch import Tensor, nn
 
 import totalcal
@@ -84,8 +86,12 @@ def saved_model() -> Callable[..., SavedModel]:
 
 @pytest.fixture(scope="session")
 def exported_mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
-    """An ETP with all that a file may hold, and its .onnx."""
-    saved = _saved_model("etp", "mlp")
-    path = tmp_path_factory.mktemp("exported") / "model.onnx"
-    export(saved, path)
+    """An ETP with all that a file may hold, and its .onnx, written once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    saved, path = _saved_model("etp", "mlp"), shared / "exported" / "model.onnx"
+    with FileLock(shared / "exported.lock"):
+        if not path.exists():
+            path.parent.mkdir()
+            export(saved, path)
     return saved, path
