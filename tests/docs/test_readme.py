@@ -56,7 +56,7 @@ def test_a_wrapped_net_that_remembers_its_domain_gains_in_nll_ece_and_auroc(seed
 
 
 def test_the_ten_lines_are_no_worse_than_a_plain_net() -> None:
-    """Over three seeds; with a tenth of the learning rate both are far from trained, and ETP further."""
+    """Over six seeds, of which each sees 597 test rows: one row is 0.03 points of the mean error."""
     images, digits = (torch.tensor(column) for column in load_digits(return_X_y=True))
     inputs = (images.float() - 8) / 6
     test = inputs[1200:], digits[1200:]
@@ -68,6 +68,6 @@ def test_the_ten_lines_are_no_worse_than_a_plain_net() -> None:
         found = totalcal.evaluate(net, test)
         return [found.error, found.nll, found.ece.value]
 
-    plain, ours = (torch.tensor([verdict(name, seed) for seed in range(3)]) for name in ("softmax", "etp"))
+    plain, ours = (torch.tensor([verdict(name, seed) for seed in range(6)]) for name in ("softmax", "etp"))
     assert (ours[:, 1] < plain[:, 1]).all()
     assert (ours.mean(0) <= plain.mean(0)).all()
