@@ -1,6 +1,6 @@
 """Several draws of a backbone: whichever way they are taken, they have the moments of single ones."""
 
-import copy
+from functools import cache
 
 import pytest
 import torch
@@ -61,16 +61,20 @@ def noise(seed: int = 0, sharing: Sharing = Sharing.ROWS, paired: bool = True) -
     return Noise(torch.Generator().manual_seed(seed), sharing, paired and sharing is not Sharing.MEAN)
 
 
+@cache
+def single_draws() -> Tensor:
+    """One pass of the chain for each draw."""
+    net, own, outputs = chain(), noise(1), []
+    for _ in range(DRAWS):
+        with sampling(own):
+            outputs.append(net(inputs()))
+    return torch.stack(outputs)
+
+
 @pytest.mark.parametrize("shape", [lambda net: net, Wrapped, lambda net: net.train()])
 @torch.no_grad()
 def test_draws_have_the_moments_of_single_ones(shape) -> None:
-    net = chain()
-    found = repeated(shape(copy.deepcopy(net)), inputs(), DRAWS, noise())
-    single, own = [], noise(1)
-    for _ in range(DRAWS):
-        with sampling(own):
-            single.append(net(inputs()))
-    single = torch.stack(single)
+    found, single = repeated(shape(chain()), inputs(), DRAWS, noise()), single_draws()
     assert_close(found.mean(0), single.mean(0), rtol=0.0, atol=0.05)
     assert_close(found.std(0), single.std(0), rtol=0.06, atol=0.0)
     rows = [torch.corrcoef(each[:, :2, 0].T)[0, 1].abs().item() for each in (found, single)]
