@@ -74,9 +74,10 @@ def test_a_fresh_process_predicts_the_same(tmp_path, recipe, rows):
     save(recipe.build(), tmp_path / "it.totalcal")
     np.save(tmp_path / "rows.npy", rows.numpy())
     program = (
-        "import numpy, totalcal\n"
+        "import sys, numpy, totalcal\n"
         "prediction = totalcal.load('it.totalcal').predict(numpy.load('rows.npy'))\n"
         "numpy.save('out.npy', prediction.probabilities.numpy())\n"
+        "assert 'torch._dynamo' not in sys.modules, 'it takes longer to import than all the rest'\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=120)
     here = load(tmp_path / "it.totalcal").predict(rows).probabilities

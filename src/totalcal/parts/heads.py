@@ -38,7 +38,7 @@ class LinearEvidence(nn.Module):
         few steps, a model is left too mild.
         """
         evidence = cls(num_classes, width)
-        nn.init.eye_(evidence.linear.weight[:, :num_classes])
+        evidence.linear.weight.detach()[:, :num_classes].zero_().fill_diagonal_(1)
         nn.init.zeros_(evidence.linear.bias)
         return evidence
 

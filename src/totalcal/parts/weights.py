@@ -58,7 +58,8 @@ class MeanFieldLayer(StochasticLayer):
         super().__init__()
         mean, bias = layer.weight.detach(), layer.bias
         trainable = layer.weight.requires_grad
-        start = torch.randn(mean.shape, device="cpu").to(mean) * _INITIAL_SPREAD + _INITIAL_LOG_VARIANCE
+        noise = torch.randn(mean.shape, device="cpu").to(mean.dtype)
+        start = (noise * _INITIAL_SPREAD + _INITIAL_LOG_VARIANCE).to(mean.device)
         self.weight_mean = nn.Parameter(mean.clone(), trainable)
         self.weight_log_variance = nn.Parameter(start, trainable)
         self.bias = None if bias is None else nn.Parameter(bias.detach().clone(), bias.requires_grad)
