@@ -25,12 +25,14 @@ FLAGS = (
 
 
 LONGEST = (
-    "bench/test_grid.py", "docs/test_site.py", "docs/test_tutorials.py", "exporting/test_program.py",
-    "docs/test_installed_skeleton.py", "test_wrapping.py", "faults/test_mutations.py", "report/test_page.py",
-    "bench/test_jobs.py", "cli/test_grid.py", "estimator/test_classifier.py", "faults/test_extremes.py",
-    "exporting/test_writing.py", "faults/test_disasters.py", "contracts/test_backbones.py",
+    "estimator/test_classifier.py", "docs/test_tutorials.py", "docs/test_site.py",
+    "contracts/test_backbones.py", "exporting/test_program.py", "test_wrapping.py",
+    "faults/test_mutations.py", "exporting/test_writing.py", "bench/test_grid.py",
+    "faults/test_disasters.py", "report/test_page.py", "docs/test_installed_skeleton.py",
+    "exporting/test_program_without_torch.py", "predicting/test_stream.py", "contracts/test_wheel.py",
+    "bench/test_domain.py", "docs/test_checklists.py", "test_process_compiling.py", "serving/test_schema.py",
 )  # fmt: skip
-"""Files of about half a minute or more. They go first, so that no worker waits for another at the end."""
+"""Files of ten seconds or more, the longest first, so that no worker waits for another at the end."""
 
 
 # Looking for garbage among five thousand tests and all that they import took an eighth of the time.
@@ -43,7 +45,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+    items.sort(key=lambda item: _turn(item.path.as_posix()))
+
+
+def _turn(file: str) -> int:
+    return next((turn for turn, name in enumerate(LONGEST) if file.endswith(f"/{name}")), len(LONGEST))
 
 
 def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
