@@ -163,12 +163,15 @@ def test_a_negative_number_of_rows_is_refused_before_any_work(limit):
 NAMES_OF_BEFORE = {
     ("softmax", 0): "7f9fa1e53c9f4994",
     ("np", 0): "e1e98724aadae24a",
-    ("etp", 1): "c84f194927f6f8ef",
+    ("edl", 1): "0518c66e5e3dbdbd",
     ("temperature", 1): "fe9ac6ea45fad064",
     ("mc_dropout", 0): "c088c8177aa58614",
     ("ensemble", 0): "703a7ca737120222",
 }
-"""Folders of version 0.1, digits with the laptop preset: what was finished then must count as finished."""
+"""Folders of version 0.1, digits with the laptop preset: what was finished then must count as finished.
+
+ETP begins elsewhere on digits since; on the paper's tasks it does not (`test_presets.py`).
+"""
 
 
 def test_a_run_of_before_is_the_same_run():

@@ -36,7 +36,7 @@ def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=No
     for name, values in expected.items():
         assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
     if prediction.domain is not None:
-        check_familiarity(found, prediction, one_rank=1 / (len(saved.model.domain.calibration) + 1))
+        check_familiarity(found, prediction, saved.model.domain.calibration.numpy())
     one = exported.predict(rows[:1])["probabilities"]
     assert_allclose(one, prediction.probabilities[:1], rtol=0, atol=1e-5)
     if saved.gate is not None:
@@ -46,14 +46,15 @@ def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=No
         assert len(set(answers.decisions)) > 1
 
 
-def check_familiarity(found: dict[str, np.ndarray], prediction: Predictive, one_rank: float) -> None:
-    """Both are made of ranks, and one moves by one where two distances tie up to rounding."""
+def check_familiarity(found: dict[str, np.ndarray], prediction: Predictive, calibration: np.ndarray) -> None:
+    """T is made of ranks, and one moves by one where two distances tie up to rounding; then so does p."""
     gap = np.abs(found["unfamiliarity"] / prediction.unfamiliarity.numpy() - 1)
     assert np.median(gap) < 1e-4
     assert np.mean(gap > 1e-3) < 0.1
     assert gap.max() < 0.1
+    farther = (calibration >= found["unfamiliarity"][:, None]).sum(1)
+    assert_allclose(found["familiarity"], (1 + farther) / (len(calibration) + 1), rtol=0, atol=1e-6)
     moved = np.abs(found["familiarity"] - prediction.familiarity.numpy())
-    assert moved.max() < 1.01 * one_rank
     assert np.mean(moved > 1e-5) < 0.1
 
 
