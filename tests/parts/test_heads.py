@@ -13,7 +13,7 @@ from totalcal.parts.heads import (
     LinearEvidence,
     ResidualEvidence,
     SquaredErrorHead,
-    evidence_map,
+    evidence_map_named,
 )
 
 NO_READOUT = torch.zeros(1, 0)
@@ -82,7 +82,7 @@ def test_evidence_from_the_embedding_begins_as_the_embedding_and_learns_as_a_lin
 
 def test_an_unknown_evidence_map_is_named() -> None:
     with pytest.raises(UnknownNameError, match="from_embedding"):
-        evidence_map("from_embeding", 3, 3)
+        evidence_map_named("from_embeding", 3, 3)
 
 
 def test_an_unknown_evidence_function_is_named() -> None:

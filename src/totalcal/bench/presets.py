@@ -20,6 +20,8 @@ from totalcal.errors import UnknownNameError
 from totalcal.training.options import NO_AUGMENTATION, Augmentation, Optimisation
 
 _LINEAR_EVIDENCE: Mapping[str, Any] = MappingProxyType({"evidence_map": None})
+_THEIR_OWN: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+"""With few rows models keep all their defaults: ETP's evidence map begins as the net's logits."""
 
 Origin = Literal["paper", "authors", "ours"]
 NAMES = ("paper", "best", "medium", "laptop")
@@ -257,7 +259,7 @@ DIGITS = Preset(
     64,
     TaskOptions(),
     _OURS,
-    model_options={},  # few rows: ETP's own evidence map, which begins as the net's logits
+    model_options=_THEIR_OWN,
 )
 IRIS = Preset(
     "iris",
@@ -273,7 +275,7 @@ IRIS = Preset(
         ours="momentum weight_decay schedule batch_size scaling held_out "
         "train_limit test_limit ood_limit max_length",
     ),
-    model_options={},  # few rows: ETP's own evidence map, which begins as the net's logits
+    model_options=_THEIR_OWN,
 )
 GAUSSIANS = Preset(
     "gaussians",
@@ -285,7 +287,7 @@ GAUSSIANS = Preset(
     128,
     TaskOptions(),
     _OURS,
-    model_options={},  # few rows: ETP's own evidence map, which begins as the net's logits
+    model_options=_THEIR_OWN,
 )
 
 PRESETS: Mapping[str, Mapping[str, Preset]] = MappingProxyType(

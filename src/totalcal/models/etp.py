@@ -6,8 +6,7 @@ from torch import nn
 
 from totalcal.functional.cells import CellStart, UpdateRule, squared_noise, tanh_blend
 from totalcal.origin import stamped
-from totalcal.parts import heads
-from totalcal.parts.heads import EvidenceMap, EvidentialHead
+from totalcal.parts.heads import EvidenceMap, EvidentialHead, evidence_map_named
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
 from totalcal.process import TuringProcess
@@ -65,14 +64,14 @@ def etp(
         >>> model.predict(torch.zeros(2, 4)).probabilities.shape
         torch.Size([2, 3])
     """
-    keys = copy.deepcopy(key_map)
+    key_map = copy.deepcopy(key_map)
     memory = ExternalMemory(
-        num_cells, num_classes, cell_variance, retention, update_rule, keys, cell_start=cell_start
+        num_cells, num_classes, cell_variance, retention, update_rule, key_map, cell_start=cell_start
     )
     evidence = (
         copy.deepcopy(evidence_map)
         if isinstance(evidence_map, nn.Module)
-        else heads.evidence_map(evidence_map or "linear", num_classes, memory.width)
+        else evidence_map_named(evidence_map or "linear", num_classes, memory.width)
     )
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),

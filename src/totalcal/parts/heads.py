@@ -62,7 +62,7 @@ class ResidualEvidence(nn.Module):
 EvidenceMap = Literal["from_embedding", "linear", "residual"]
 
 
-def evidence_map(name: str, num_classes: int, width: int) -> nn.Module:
+def evidence_map_named(name: str, num_classes: int, width: int) -> nn.Module:
     """An evidence map by name, for a readout of that width."""
     match name:
         case "from_embedding":
