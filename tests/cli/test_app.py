@@ -44,7 +44,7 @@ def test_a_mistyped_word_is_one_line_that_suggests_the_nearest(words: list[str],
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:
-    for words in (["--debug", "table", "no_such_folder"], ["table", "no_such_folder", "--debug"]):
+    for words in (["--debug", "score", "no.npz"], ["table", "no_such_folder", "--debug"]):
         assert "Traceback" in totalcal(*words).stderr
     assert "Traceback" not in totalcal("table", "no_such_folder").stderr
 

@@ -48,11 +48,6 @@ def fitted(iris):
     return ETPClassifier(**QUICK).fit(*iris)
 
 
-def copy_of(model):
-    """One that may learn on."""
-    return copy.deepcopy(model)
-
-
 @pytest.mark.parametrize("name", list(ESTIMATORS))
 def test_every_estimator_learns_iris(name, iris):
     assert ESTIMATORS[name](**QUICK).fit(*iris).score(*iris) > 0.9
@@ -100,14 +95,14 @@ def test_missing_values_are_refused_by_name(fitted, iris):
 
 
 def test_it_pickles_and_goes_on_learning_alike(fitted, iris):
-    model, twin = copy_of(fitted), pickle.loads(pickle.dumps(fitted))
+    model, twin = copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))
     model.partial_fit(*iris)
     twin.partial_fit(*iris)
     assert_array_equal(model.predict_proba(iris[0]), twin.predict_proba(iris[0]))
 
 
 def test_the_memory_goes_on_learning(fitted, iris):
-    model = copy_of(fitted)
+    model = copy.deepcopy(fitted)
     before = model.model_.latent.cells.clone()
     epochs = model.n_iter_
     model.partial_fit(*iris)
