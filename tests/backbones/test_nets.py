@@ -75,6 +75,19 @@ def test_lenet5_drops_before_both_linear_layers():
     assert names[names.index("classes") - 1] == "dropout2"
 
 
+@pytest.mark.parametrize("name", ["lenet5", "resnet18"])
+def test_a_net_with_own_scale_sees_neither_brightness_nor_contrast(name):
+    plain, own = (BACKBONES[name](5, **SMALL[name][0], own_scale=own).eval() for own in (False, True))
+    own.load_state_dict(plain.state_dict())  # it has no weights of its own
+    images = inputs_for(name)
+    factor, shift = torch.tensor([0.2, 1.0, 3.0]), torch.tensor([-2.0, 0.5, 4.0])
+    changed = images * factor.view(3, 1, 1, 1) + shift.view(3, 1, 1, 1)
+    deviation, mean = torch.std_mean(images, (1, 2, 3), correction=0, keepdim=True)
+    torch.testing.assert_close(own(images), plain((images - mean) / deviation), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(own(changed), own(images), rtol=1e-3, atol=1e-4)
+    assert own(torch.ones_like(images)).isfinite().all()  # an image of one colour has no deviation
+
+
 def test_lenet5_for_fashion_has_the_parameters_counted_by_hand():
     assert count(lenet5(10)) == (25 * 20 + 20) + (25 * 20 * 50 + 50) + (16 * 50 * 500 + 500) + (500 * 10 + 10)
 

@@ -193,6 +193,7 @@ _OF_0_1 = MappingProxyType(
         "optimisation": {"warmup": 0.0, "average": 0.0, "label_smoothing": 0.0},
         "augmentation": asdict(NO_AUGMENTATION),
         "data": {"left_out": None},
+        "backbone": {"own_scale": False},
     }
 )
 """What version 0.1 did where there is a choice now."""
