@@ -39,7 +39,7 @@ def reliability_section(board: Board) -> Section | None:
         return None
     caption = (
         "Blue: accuracy in each bin of confidence, larger where inputs are many. "
-        "Dashes: perfect calibration. Red: the gap. Grey: the share of the test inputs in the bin. "
+        "Dashes: perfect calibration. Orange: the gap. Grey: the share of the test inputs in the bin. "
         f"{first_seeds_in_words(board)}"
     )
     return Section(
