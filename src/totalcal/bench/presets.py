@@ -31,8 +31,8 @@ NAMES = ("paper", "best", "medium", "laptop")
 class Preset:
     """One task's backbone, optimisation and data; `provenance` maps a field of any of them to its origin.
 
-    `model_options` are arguments of models, by name, in the place of their defaults: ETP's evidence map
-    begins at random, as in the authors' program; what else suits a task is ours.
+    `model_options` are arguments of models, by name, in the place of their defaults. Unless a preset has its
+    own, ETP's evidence map begins at random, as in the authors' program.
     """
 
     task: str
