@@ -50,6 +50,7 @@ clean:
 
 .venv/made:
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --no-compile --upgrade pip  # older ones take twice the time for what follows
 	@touch $@
 
 .venv/demo.done: .venv/made pyproject.toml constraints.txt
