@@ -1,13 +1,15 @@
 """Ensembles of finished runs against their members, and a student that learns from one.
 
     totalcal run fashion --preset best --models etp --seeds 5 --out runs
-    python benchmarks/ensembles.py runs [--model etp] [--preset best] [--student FOLDER] [--data-dir DIR]
+    python benchmarks/ensembles.py runs [--model etp] [--preset best] [--sizes 5 10] [--student FOLDER]
+        [--data-dir DIR]
 
 Members are the finished runs of one model with one preset. Every line has error, NLL, ECE, and the worst
 AUROC by entropy over the task's own OOD sets: the mean over members, the same with a temperature each (fitted
-on its own held-out rows; no row is held out from all members), and the ensembles of both. With --student, a
-net of the same recipe and a seed that no member has is trained with the ensemble as its teacher, in that
-folder: a killed run goes on where it was. It remembers its domain; its familiarity is listed by OOD set.
+on its own held-out rows; no row is held out from all members), and the ensembles of both: of all members, or
+of as many of the first seeds as --sizes says. With --student, a net of the same recipe and a seed that no
+member has is trained with the ensemble of all as its teacher, in that folder: a killed run goes on where it
+was. It remembers its domain; its familiarity is listed by OOD set.
 """
 
 import argparse
@@ -61,23 +63,25 @@ def line(name: str, found: Sequence[Figures]) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def compare(runs: Sequence[RunFolder], data_dir: Path | None) -> Ensemble:
-    """Prints a line for members and ensembles; the ensemble of the members as they are."""
-    plain, tempered, alone, scaled = [], [], [], []
+def compare(runs: Sequence[RunFolder], sizes: Sequence[int], data_dir: Path | None) -> Ensemble:
+    """Prints a line for members and ensembles; the ensemble of all members as they are."""
+    plain, tempered, alone, alone_scaled = [], [], [], []
     for run in runs:
         config = RunConfig.from_json(run.config)
         data = load_data(config, data_dir)
         plain.append(restored_predictor(config, run, data))
         tempered.append(temperature_scaled(plain[-1], tuple(data.held_out.whole())))
         alone.append(figures(config, plain[-1], data))
-        scaled.append(figures(config, tempered[-1], data))
+        alone_scaled.append(figures(config, tempered[-1], data))
     print("| | error, % | NLL | ECE, % | AUROC by entropy, worst set |\n|---|---:|---:|---:|---:|")
     print(line(f"one net, mean of {len(runs)}", alone))
-    print(line("with a temperature", scaled), flush=True)
-    ensemble = Ensemble(plain)
-    print(line(f"ensemble of {len(runs)}", [figures(config, ensemble, data)]), flush=True)
-    print(line("of nets with a temperature each", [figures(config, Ensemble(tempered), data)]), flush=True)
-    return ensemble
+    print(line("with a temperature", alone_scaled), flush=True)
+    for size in sizes:
+        name = f"ensemble of {size}"
+        print(line(name, [figures(config, Ensemble(plain[:size]), data)]), flush=True)
+        scaled = figures(config, Ensemble(tempered[:size]), data)
+        print(line(f"{name}, each with a temperature", [scaled]), flush=True)
+    return Ensemble(plain)
 
 
 def student(config: RunConfig, teacher: Predictor, folder: Path, data: TaskData) -> TuringProcess:
@@ -113,6 +117,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="?", default=Path("runs"))
     parser.add_argument("--model", default="etp")
     parser.add_argument("--preset", default="best")
+    parser.add_argument("--sizes", type=int, nargs="+")
     parser.add_argument("--student", type=Path)
     parser.add_argument("--data-dir", type=Path)
     options = parser.parse_args()
@@ -122,7 +127,10 @@ def main() -> None:
         parser.error(
             f"two finished runs or more make an ensemble, but {options.runs} has {len(runs)}: train them."
         )
-    ensemble = compare(runs, options.data_dir)
+    sizes = options.sizes or [len(runs)]
+    if not all(2 <= size <= len(runs) for size in sizes):
+        parser.error(f"there are {len(runs)} members for an ensemble, but --sizes asks for {sizes}.")
+    ensemble = compare(runs, sizes, options.data_dir)
     if options.student:
         last = RunConfig.from_json(runs[-1].config)
         config = replace(last, seed=last.seed + 1)
