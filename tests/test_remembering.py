@@ -111,6 +111,30 @@ def test_familiarity_is_a_function_of_the_row_alone(name: str) -> None:
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+@pytest.mark.parametrize("distinct", [3, 4, 12, 60])
+def test_rows_that_repeat_keep_the_promise_in_batches_of_any_size(
+    distinct: int, precision: torch.dtype
+) -> None:
+    """As the rows of a table of categories do: a last digit must not set one above all that equal it."""
+    generator = torch.Generator().manual_seed(distinct)
+    kinds = torch.randn(distinct, 20, generator=generator, dtype=precision)
+    chosen = torch.randint(distinct, (5000,), generator=generator)
+    rows, labels = kinds[chosen], chosen % CLASSES
+    torch.manual_seed(0)
+    model = softmax(mlp(20, CLASSES, hidden=(64,)), num_classes=CLASSES).to(precision)
+    train(model, rows[:1000], labels[:1000], epochs=2, generator=generator)
+    remember(model, (rows[:1000], labels[:1000]), (rows[1000:3000], labels[1000:3000]))
+    together = model.predict(kinds).familiarity
+    shares = torch.bincount(chosen[3000:], minlength=distinct) / 2000
+    for size in (1, 2, 3, 7, 16):
+        apart = torch.cat([model.predict(part).familiarity for part in kinds.split(size)])
+        torch.testing.assert_close(apart, together)
+        for level in (0.05, 0.2, 0.5):
+            most = level + 5 * (level * (1 - level) / 1000) ** 0.5  # of 1,000 calibration rows
+            assert shares[apart <= level].sum() <= most
+
+
 def test_a_context_changes_nothing_of_the_familiarity() -> None:
     from totalcal import Batch
 

@@ -16,7 +16,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from totalcal.functional import distances
-from totalcal.functional.distances import Tails, conformal_p_value, fisher
+from totalcal.functional.distances import Tails, conformal_p_value, fisher, less_rounding
 
 CLASSES = 3
 
@@ -70,8 +70,8 @@ def test_a_covariance_of_fewer_rows_than_columns_and_one_of_zeros_have_precision
 def test_mahalanobis_distances_are_scipy_s(rows: torch.Tensor, labels: torch.Tensor) -> None:
     found = summed(rows, labels)
     inverse = torch.linalg.inv(found.within)
-    actual = distances.mahalanobis(found.class_means, found.mean, inverse)(rows)
-    expected = [[scipy_mahalanobis(x, mean, inverse) ** 2 for mean in found.class_means] for x in rows]
+    actual = distances.mahalanobis(found.class_means, found.mean, inverse).nearest(rows)
+    expected = [min(scipy_mahalanobis(x, mean, inverse) ** 2 for mean in found.class_means) for x in rows]
     np.testing.assert_allclose(actual, expected, rtol=1e-8)
 
 
@@ -80,12 +80,11 @@ def test_the_relative_distance_takes_off_the_distance_to_all(
 ) -> None:
     found = summed(rows, labels)
     within, total = torch.linalg.inv(found.within), torch.linalg.inv(found.total)
-    actual = distances.relative_mahalanobis(found.class_means, found.mean, within, total)(rows)
+    actual = distances.relative_mahalanobis(found.class_means, found.mean, within, total).nearest(rows)
     for row, x in enumerate(rows):
         to_all = scipy_mahalanobis(x, found.mean, total) ** 2
-        for label, mean in enumerate(found.class_means):
-            expected = scipy_mahalanobis(x, mean, within) ** 2 - to_all
-            assert actual[row, label] == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means)
+        assert actual[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
 
 
 def test_with_one_ridge_in_both_the_relative_distance_lives_in_as_many_dimensions_as_classes_less_one(
@@ -97,10 +96,27 @@ def test_with_one_ridge_in_both_the_relative_distance_lives_in_as_many_dimension
     assert torch.linalg.matrix_rank(within - total, tol=1e-9) == CLASSES - 1
     relative = distances.relative_mahalanobis(found.class_means, found.mean, within, total)
     assert relative.factor.shape == (CLASSES - 1, 5)
+    assert len(relative.slopes) == 0
     for row, x in enumerate(rows[:10]):
         to_all = scipy_mahalanobis(x, found.mean, total) ** 2
-        to_first = scipy_mahalanobis(x, found.class_means[0], within) ** 2
-        assert relative(rows[:10])[row, 0] == pytest.approx(to_first - to_all, rel=1e-7, abs=1e-7)
+        nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means)
+        assert relative.nearest(rows[:10])[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
+
+
+def test_what_the_factor_cannot_carry_stays_a_slope(rows: torch.Tensor, labels: torch.Tensor) -> None:
+    """Means of another domain: they do not lie in the dimensions of the first one's relative distance."""
+    found = summed(rows, labels)
+    level = distances.mean_variance(found.within)
+    within, total = distances.precision(found.within, level), distances.precision(found.total, level)
+    factor = distances.relative_mahalanobis(found.class_means, found.mean, within, total).factor
+    others = found.class_means + torch.randn(CLASSES, 5, dtype=torch.float64)
+    relative = distances.relative_by_factor(others, found.mean, within, factor)
+    assert relative.slopes.shape == (CLASSES, 5)
+    for measured in (relative, relative.seen_from(others[0])):
+        for row, x in enumerate(rows[:10]):
+            to_all = scipy_mahalanobis(x, found.mean, total) ** 2
+            nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in others)
+            assert measured.nearest(rows[:10])[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
 
 
 def test_float32_keeps_four_digits_of_a_badly_conditioned_distance() -> None:
@@ -111,7 +127,8 @@ def test_float32_keeps_four_digits_of_a_badly_conditioned_distance() -> None:
     found = summed(rows, labels, classes=1)
     exact = distances.mahalanobis(found.class_means, found.mean, distances.precision(found.within))
     single = distances.Distances(*(part.float() for part in exact))
-    torch.testing.assert_close(single(rows.float()).double(), exact(rows), rtol=1e-4, atol=1e-3)
+    found_single = single.nearest(rows.float()).double()
+    torch.testing.assert_close(found_single, exact.nearest(rows), rtol=1e-4, atol=1e-3)
 
 
 def test_the_nearest_prototype_is_found_on_the_sphere(rows: torch.Tensor) -> None:
@@ -179,6 +196,22 @@ def test_a_row_like_the_held_out_ones_has_p_at_most_a_with_probability_at_most_a
     if kind == "continuous":  # exact: no power is given away
         exact = np.floor(LEVELS * (calibration_rows + 1)) / (calibration_rows + 1)
         assert (share >= stats.binom.ppf(1e-6, repetitions, exact) / repetitions).all()
+
+
+@pytest.mark.parametrize("kind", ["continuous", "ties", "nearly constant"])
+def test_a_score_that_rounding_changes_keeps_the_promise_and_hardly_any_power(kind: str) -> None:
+    """The calibration scores are rounded one way, the new one another: without help, ties would be lost."""
+    random, rows, repetitions = np.random.default_rng(0), 200, 10_000
+    exact = 1 + sampler(kind).rvs((repetitions, rows + 1), random_state=random).astype(float)
+    scores = exact * (1 + 1e-4 * random.uniform(-1, 1, exact.shape))
+    scores[:, 0] = exact[:, 0] * (1 + 1e-4)
+    new, calibration = torch.tensor(scores[:, :1]), torch.tensor(np.sort(scores[:, 1:], axis=1))
+    pairs = zip(new, calibration, strict=True)
+    p = torch.cat([conformal_p_value(less_rounding(one, others), others) for one, others in pairs]).numpy()
+    share = (p[:, None] <= LEVELS).mean(0)
+    assert (share <= stats.binom.isf(1e-6, repetitions, LEVELS) / repetitions).all()
+    if kind == "continuous":
+        assert (share >= 0.95 * np.floor(LEVELS * (rows + 1)) / (rows + 1) - 0.005).all()
 
 
 def test_p_values_are_counts_by_brute_force() -> None:

@@ -190,7 +190,7 @@ def _moments(train: TrainingRows) -> Moments:
 
 
 def _nearest(distance: Distances) -> Score:
-    return lambda features, logits: distance(features.double()).min(-1).values
+    return lambda features, logits: distance.nearest(features.double())
 
 
 def _jittered_cholesky(covariance: Tensor) -> Tensor:

@@ -26,7 +26,6 @@ from totalcal.data.domain import TaskData
 from totalcal.data.synthetic import SYNTHETIC_OOD
 from totalcal.data.tasks import task
 from totalcal.errors import InputError
-from totalcal.functional.distances import Tails
 from totalcal.parts.domain import DomainMemory
 from totalcal.process import TuringProcess
 from totalcal.records.folders import RunFolder
@@ -161,12 +160,10 @@ def _in_distribution(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
     seen = verdict.observed.test
     assert seen.labels is not None
     statistic = seen.uncertainties["unfamiliarity"]
-    ranks = torch.searchsorted(memory.calibration, torch.as_tensor(statistic))
-    count = len(memory.calibration)
-    familiarity = ((1 + count - ranks) / (count + 1)).numpy()
+    familiarity = memory.p_value(torch.as_tensor(statistic)).numpy()
     alarms = {f"false_alarms/{level:g}": float((familiarity <= level).mean()) for level in FALSE_ALARMS}
     scores = _fit_after_fading(seen.probabilities, seen.labels, statistic, memory)
-    return {"examples": len(familiarity), "calibration_rows": count, **alarms, **scores}
+    return {"examples": len(familiarity), "calibration_rows": len(memory.calibration), **alarms, **scores}
 
 
 def _fit_after_fading(
@@ -183,8 +180,7 @@ def _faded(probabilities: Floats, statistic: Floats, memory: DomainMemory, fade:
     """g p + (1 − g) / K, the mean of the faded belief: g is the same for all draws of a row."""
     if not fade:
         return probabilities
-    tails = Tails.fitted(memory.calibration[:, None])
-    tail = tails.log_p(torch.as_tensor(statistic)[:, None])[:, 0].exp().numpy()
+    tail = memory.tail_probability(torch.as_tensor(statistic)).numpy()
     own = (tail / (tail + fade))[:, None]
     result: Floats = own * probabilities + (1 - own) / probabilities.shape[1]
     return result

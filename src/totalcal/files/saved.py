@@ -360,6 +360,7 @@ def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainM
         settings["tail_rows"],
         [settings["calibration_rows"]],
         *settings["centres"],
+        *settings["slopes"],
         *settings["prototypes"],
     ]
     if max(map(sum, rows)) > available:

@@ -15,6 +15,9 @@ RIDGE = 1e-3
 _ROUNDS, _FEWEST_ROUNDS, _ROWS_MET = 25, 3, 100_000
 _LARGEST_BLOCK = 2**20  # numbers at once: what fits the caches
 _LEAST_VARIANCE = 1e-12  # of features that never change: their inverse still is a number in float32
+_LEAST_SHARE = 1e-5
+_AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
+_NO_LENGTH, _NO_SLOPE = 1e-9, 1e-6  # relative to the largest: rounding of float64
 
 
 class Moments(NamedTuple):
@@ -64,48 +67,71 @@ def mean_variance(covariance: Tensor) -> Tensor:
     return covariance.diagonal().mean().clamp_min(_LEAST_VARIANCE)
 
 
+def within_level(found: Moments) -> Tensor:
+    """tr(W)/d, and at least 10⁻⁵ of the features' mean square: a class may be one row that repeats.
+
+    >>> rows = torch.tensor([[1.0], [1.0], [3.0], [3.0]])
+    >>> within_level(moments(torch.tensor([2, 2]), torch.tensor([[2.0], [6.0]]), rows.T @ rows))
+    tensor(5.0000e-05)
+    """
+    mean_square = (found.total.diagonal() + found.mean.square()).mean()
+    return torch.maximum(mean_variance(found.within), _LEAST_SHARE * mean_square)
+
+
 class Distances(NamedTuple):
     """Squared distances to several centres that share what is quadratic in x: one product serves all.
 
-    ‖F (x − o)‖² − 2 b_cᵀ (x − o) + k_c
+    ‖F (x − o) − a_c‖² − 2 b_cᵀ (x − o) + k_c
+
+    a_c carries what F can of the linear part, and mostly all of it: then there are no slopes b_c, [0, d]. So
+    a small distance is no difference of large numbers, and few of its digits are rounding.
     """
 
     origin: Tensor
     factor: Tensor
+    images: Tensor
     slopes: Tensor
     offsets: Tensor
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """[n, centres]."""
+    def nearest(self, rows: Tensor) -> Tensor:
+        """The least of the distances, [n]; nearer to a_c than 0.03 is as near as can be."""
         centred = rows - self.origin
-        shared = (centred @ self.factor.T).square().sum(-1, keepdim=True)
-        return torch.addmm(self.offsets, centred, self.slopes.T, alpha=-2) + shared
+        image = centred @ self.factor.T
+        constants = torch.linalg.vecdot(self.images, self.images) + self.offsets
+        to_each = torch.addmm(constants, image, self.images.T, alpha=-2)
+        if len(self.slopes):
+            to_each = torch.addmm(to_each, centred, self.slopes.T, alpha=-2)
+        closest = to_each.argmin(-1)
+        distances = (image - self.images[closest]).square().sum(-1).clamp_min(_AT_THE_CENTRE)
+        if len(self.slopes):
+            distances = distances - 2 * torch.linalg.vecdot(centred, self.slopes[closest])
+        return distances + self.offsets[closest]
 
     def seen_from(self, origin: Tensor) -> "Distances":
         """The same distances, with another origin: the nearer to the rows, the less is lost by rounding.
 
-        With d the way to it, b_c becomes b_c − FᵀF d and k_c becomes k_c − 2 b_cᵀ d + ‖F d‖².
-
         >>> distance = mahalanobis(torch.tensor([[1.0, 0.0]]), torch.zeros(2), torch.eye(2))
-        >>> distance.seen_from(torch.tensor([9.0, 9.0]))(torch.tensor([[0.0, 2.0]]))
-        tensor([[5.]])
+        >>> distance.seen_from(torch.tensor([9.0, 9.0])).nearest(torch.tensor([[0.0, 2.0]]))
+        tensor([5.])
         """
         moved = origin - self.origin
-        image = self.factor @ moved
-        offsets = self.offsets - 2 * self.slopes @ moved + image.square().sum()
-        return Distances(origin, self.factor, self.slopes - image @ self.factor, offsets)
+        offsets = self.offsets - 2 * self.slopes @ moved if len(self.slopes) else self.offsets
+        return self._replace(origin=origin, images=self.images - self.factor @ moved, offsets=offsets)
 
 
 def mahalanobis(means: Tensor, origin: Tensor, within: Tensor) -> Distances:
     """(x − μ_c)ᵀ W⁻¹ (x − μ_c) for each mean; `within` is W⁻¹. `origin` is any point near the rows.
 
     >>> distance = mahalanobis(torch.tensor([[1.0, 0.0]]), torch.zeros(2), torch.eye(2))
-    >>> distance(torch.tensor([[0.0, 2.0]]))
-    tensor([[5.]])
+    >>> distance.nearest(torch.tensor([[0.0, 2.0]]))
+    tensor([5.])
     """
-    centred = means - origin
-    slopes = centred @ within
-    return Distances(origin, _factor(within, len(within)), slopes, (slopes * centred).sum(-1))
+    return by_factor(means, origin, _factor(within, len(within)))
+
+
+def by_factor(means: Tensor, origin: Tensor, factor: Tensor) -> Distances:
+    """‖F (x − μ_c)‖²: the Mahalanobis distance, with F such that FᵀF = W⁻¹."""
+    return Distances(origin, factor, (means - origin) @ factor.T, means[:0], means.new_zeros(len(means)))
 
 
 def relative_mahalanobis(means: Tensor, mean: Tensor, within: Tensor, total: Tensor) -> Distances:
@@ -115,8 +141,22 @@ def relative_mahalanobis(means: Tensor, mean: Tensor, within: Tensor, total: Ten
     for K means, and with one ridge in both W⁻¹ − T⁻¹ has it too. So the distance is one in K − 1 dimensions,
     those of Fisher's linear discriminant.
     """
-    own = mahalanobis(means, mean, within)
-    return own._replace(factor=_factor(within - total, max(len(means) - 1, 1)))
+    return relative_by_factor(means, mean, within, _factor(within - total, max(len(means) - 1, 1)))
+
+
+def relative_by_factor(means: Tensor, mean: Tensor, within: Tensor, factor: Tensor) -> Distances:
+    """The relative distance, with F such that FᵀF = W⁻¹ − T⁻¹; its rows are orthogonal.
+
+    The slopes W⁻¹ (μ_c − μ) become Fᵀ a_c + b_c; where the means are those that T is of, b_c is 0.
+    """
+    slopes = (means - mean) @ within
+    lengths = factor.square().sum(-1)
+    inverse = torch.where(lengths > _NO_LENGTH * lengths.max(), 1 / lengths, 0)
+    images = slopes @ factor.T * inverse
+    left = slopes - images @ factor
+    offsets = (slopes * (means - mean)).sum(-1) - images.square().sum(-1)
+    is_nothing_left = left.abs().max() <= _NO_SLOPE * slopes.abs().max()
+    return Distances(mean, factor, images, left[:0] if is_nothing_left else left, offsets)
 
 
 def _factor(matrix: Tensor, rank: int) -> Tensor:
@@ -191,6 +231,7 @@ def mean_by_row(values: Tensor, rows: Tensor, count: int) -> Tensor:
 
 TAIL_FROM = 0.95
 _NO_EXCESS = 1e-6  # of the scores' own size: below it the tail is ties, give or take rounding
+_OF_A_SCORE, _OF_THE_SPREAD = 1e-3, 3e-6  # what rounding may change
 
 
 def conformal_p_value(scores: Tensor, calibration: Tensor) -> Tensor:
@@ -205,6 +246,26 @@ def conformal_p_value(scores: Tensor, calibration: Tensor) -> Tensor:
     """
     above = calibration.shape[-1] - torch.searchsorted(calibration, scores.contiguous(), side="left")
     return (1 + above).double() / (calibration.shape[-1] + 1)
+
+
+def less_rounding(scores: Tensor, reference: Tensor) -> Tensor:
+    """s − 10⁻³ |s| − 3·10⁻⁶ (q₉₅ − q₅): scores, less all that rounding may have added to them.
+
+    The last digits of a net's numbers change with the rows beside a row. Among rows that repeat, as those of
+    tables do, such a digit would set a score above all that equal it. Lowered, it counts them, and a few more
+    than it should: p only rises, so that its promise holds. In float32, distances of a net differ by up to
+    10⁻⁴ of their size between a row alone and in a batch; those that cross zero, by 10⁻⁶ of their spread.
+
+    `reference` is sorted along its last axis; its quantiles make the spread.
+
+    >>> calibration = torch.tensor([1.0, 2.0, 2.0, 2.0])
+    >>> conformal_p_value(less_rounding(torch.tensor([2.00001]), calibration), calibration)
+    tensor([0.8000], dtype=torch.float64)
+    """
+    last = reference.shape[-1] - 1
+    high, low = (reference[..., int(share * last)] for share in (TAIL_FROM, 1 - TAIL_FROM))
+    spread = _OF_THE_SPREAD * (high - low).unsqueeze(-1)
+    return torch.sub(scores - spread, scores.abs(), alpha=_OF_A_SCORE)
 
 
 class Tails(NamedTuple):

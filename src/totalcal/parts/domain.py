@@ -14,17 +14,20 @@ from totalcal.functional.distances import (
     Distances,
     Moments,
     Tails,
+    by_factor,
     conformal_p_value,
     fisher,
     grouped_fisher,
+    less_rounding,
     mahalanobis,
     mean_by_row,
-    mean_variance,
     moments,
     nearest_prototype,
     precision,
+    relative_by_factor,
     relative_mahalanobis,
     spherical_prototypes,
+    within_level,
 )
 from totalcal.inputs import Inputs, tensors
 from totalcal.parts.taps import Features, Tap
@@ -37,6 +40,7 @@ WIDEST = 1024
 FEWEST_ROWS = 40
 _SEED = 0
 _FARTHEST = torch.finfo(torch.float32).max
+_CLOSEST = 1e3  # in units of rounding: nearer to a prototype, squared, a distance has no digits left
 
 
 class Observation(NamedTuple):
@@ -223,6 +227,7 @@ class LayerMemory(nn.Module):
     origins: Tensor
     within: Tensor
     factor: Tensor
+    images: Tensor
     slopes: Tensor
     offsets: Tensor
     prototypes: Tensor
@@ -232,6 +237,7 @@ class LayerMemory(nn.Module):
         super().__init__()
         self.width, self.kept, self.is_last = width, min(width, widest), is_last
         self.centre_counts: list[int] = []
+        self.slope_counts: list[int] = []
         self.prototype_counts: list[int] = []
         generator = torch.Generator().manual_seed(width)
         shape = (width, self.kept) if width > widest else (0, 0)
@@ -239,6 +245,7 @@ class LayerMemory(nn.Module):
         self.register_buffer("projection", projection, persistent=False)
         self.register_buffer("within", torch.zeros(self.kept, self.kept))
         self.register_buffer("offsets", torch.zeros(0))
+        self.register_buffer("images", torch.zeros(0, 0))
         for name in ("origins", "factor", "slopes", "prototypes"):
             self.register_buffer(name, torch.zeros(0, self.kept))
 
@@ -258,15 +265,16 @@ class LayerMemory(nn.Module):
 
     def settle(self, statistics: Statistics, most: int) -> None:
         """The metric, from the statistics of the first domain: W⁻¹, for the last layer less T⁻¹."""
-        found = statistics.moments
+        found, level = statistics.moments, within_level(statistics.moments)
         means = found.class_means[statistics.counts > 0]
-        within = precision(found.within)
-        distances = mahalanobis(means, found.mean, within)
+        within = precision(found.within, level)
         if self.is_last:
-            total = precision(found.total, mean_variance(found.within))
-            distances = relative_mahalanobis(means, found.mean, within, total)
+            distances = relative_mahalanobis(means, found.mean, within, precision(found.total, level))
+        else:
+            distances = mahalanobis(means, found.mean, within)
         self.within, self.factor = within.to(self.within), distances.factor.to(self.factor)
-        self.add_domain(statistics, most)
+        self.images = self.images.new_zeros(0, len(self.factor))
+        self._add(distances, statistics.prototypes(most))
 
     def add_domain(self, statistics: Statistics, most: int) -> None:
         """Class means and prototypes of one more domain, in the metric that there is.
@@ -274,45 +282,52 @@ class LayerMemory(nn.Module):
         Its distances are measured from its own mean: seen from the mean of a domain far away, they would be
         small differences of large numbers.
         """
-        moments = statistics.moments
-        means = moments.class_means[statistics.counts > 0]
-        found = self._from_the_first_mean(means, moments.mean).seen_from(moments.mean)
+        found = statistics.moments
+        means = found.class_means[statistics.counts > 0]
+        factor, first = self.factor.to(found.mean), self.origins[0].to(found.mean)
+        if self.is_last:
+            distances = relative_by_factor(means, first, self.within.to(found.mean), factor)
+        else:
+            distances = by_factor(means, first, factor)
+        self._add(distances.seen_from(found.mean), statistics.prototypes(most))
+
+    def _add(self, found: Distances, prototypes: Tensor) -> None:
         self.origins = torch.cat([self.origins, found.origin[None].to(self.origins)])
+        self.images = torch.cat([self.images, found.images.to(self.images)])
         self.slopes = torch.cat([self.slopes, found.slopes.to(self.slopes)])
         self.offsets = torch.cat([self.offsets, found.offsets.to(self.offsets)])
-        prototypes = statistics.prototypes(most).to(self.prototypes)
-        self.prototypes = torch.cat([self.prototypes, prototypes])
-        self.centre_counts.append(len(means))
+        self.prototypes = torch.cat([self.prototypes, prototypes.to(self.prototypes)])
+        self.centre_counts.append(len(found.images))
+        self.slope_counts.append(len(found.slopes))
         self.prototype_counts.append(len(prototypes))
 
-    def _from_the_first_mean(self, means: Tensor, own_mean: Tensor) -> Distances:
-        """Distances to class means, in float64, with the mean of the first domain as origin."""
-        origin = self.origins[0].to(own_mean) if len(self.origins) else own_mean
-        factor = self.factor.to(own_mean)
-        within = self.within.to(own_mean) if self.is_last else factor.T @ factor
-        slopes = (means - origin) @ within
-        return Distances(origin, factor, slopes, (slopes * (means - origin)).sum(-1))
-
-    def shape_as(self, centres: Sequence[int], prototypes: Sequence[int]) -> None:
+    def shape_as(self, centres: Sequence[int], slopes: Sequence[int], prototypes: Sequence[int]) -> None:
         """Room for domains that a state dict brings."""
-        self.centre_counts, self.prototype_counts = list(centres), list(prototypes)
+        self.centre_counts, self.slope_counts = list(centres), list(slopes)
+        self.prototype_counts = list(prototypes)
         rank = max(centres[0] - 1, 1) if self.is_last else self.kept
         self.factor = self.factor.new_zeros(rank, self.kept)
         self.origins = self.origins.new_zeros(len(centres), self.kept)
-        self.slopes = self.slopes.new_zeros(sum(centres), self.kept)
+        self.images = self.images.new_zeros(sum(centres), rank)
+        self.slopes = self.slopes.new_zeros(sum(slopes), self.kept)
         self.offsets = self.offsets.new_zeros(sum(centres))
         self.prototypes = self.prototypes.new_zeros(sum(prototypes), self.kept)
 
     def distances(self, features: Features, rows: int) -> tuple[Tensor, Tensor]:
         """Rows × domains each: to the nearest prototype, and to the nearest class mean (relative if last)."""
         values = self.projected(features.values)
-        slopes, offsets = self.slopes.split(self.centre_counts), self.offsets.split(self.centre_counts)
+        centres = (
+            self.images.split(self.centre_counts),
+            self.slopes.split(self.slope_counts),
+            self.offsets.split(self.centre_counts),
+        )
         to_means = [
-            Distances(origin, self.factor, *centres)(values).amin(-1)
-            for origin, *centres in zip(self.origins, slopes, offsets, strict=True)
+            Distances(origin, self.factor, *each).nearest(values)
+            for origin, *each in zip(self.origins, *centres, strict=True)
         ]
         parts = self.prototypes.split(self.prototype_counts)
-        to_prototypes = [nearest_prototype(values, prototypes) for prototypes in parts]
+        closest = (_CLOSEST * torch.finfo(values.dtype).eps) ** 0.5
+        to_prototypes = [nearest_prototype(values, prototypes).clamp_min(closest) for prototypes in parts]
         both = torch.stack(to_prototypes, -1), torch.stack(to_means, -1)
         if features.rows is None:
             return both
@@ -430,7 +445,11 @@ class DomainMemory(Domain):
         distances = self.distances(observation)
         by_domain = [self._statistic(k, distances[:, k]) for k in range(self.num_domains)]
         statistic = torch.stack(by_domain).amin(0)
-        return Familiarity(conformal_p_value(statistic, self.calibration), statistic)
+        return Familiarity(self.p_value(statistic), statistic)
+
+    def p_value(self, statistic: Tensor) -> Tensor:
+        """The familiarity of rows by their statistic T."""
+        return conformal_p_value(less_rounding(statistic, self.calibration), self.calibration)
 
     @torch.no_grad()
     def absorb(self, rows: Iterable[Observed]) -> None:
@@ -466,8 +485,12 @@ class DomainMemory(Domain):
         """
         if not self.fade or familiarity is None:
             return belief
-        tail = Tails.fitted(self.calibration[:, None]).log_p(familiarity.statistic[:, None])[:, 0].exp()
+        tail = self.tail_probability(familiarity.statistic)
         return Faded(belief, tail / (tail + self.fade))
+
+    def tail_probability(self, statistic: Tensor) -> Tensor:
+        """The p-value by which rows fade, from their statistic T."""
+        return _log_p(Tails.fitted(self.calibration[:, None]), statistic[:, None])[:, 0].exp()
 
     def settings(self) -> dict[str, Any]:
         """Plain values from which `from_settings` makes a memory that takes the state dict of this one."""
@@ -478,6 +501,7 @@ class DomainMemory(Domain):
             "widest": self.widest,
             "fade": self.fade,
             "centres": [layer.centre_counts for layer in self._layers()],
+            "slopes": [layer.slope_counts for layer in self._layers()],
             "prototypes": [layer.prototype_counts for layer in self._layers()],
             "tail_rows": self.tail_rows,
             "calibration_rows": len(self.calibration),
@@ -488,9 +512,9 @@ class DomainMemory(Domain):
         """A memory with room for the tensors, which `load_state_dict` brings."""
         names = ("num_classes", "most_prototypes", "widest", "fade")
         memory = cls([Tap(**tap) for tap in settings["taps"]], **{name: settings[name] for name in names})
-        shapes = zip(memory._layers(), settings["centres"], settings["prototypes"], strict=True)
-        for layer, centres, prototypes in shapes:
-            layer.shape_as(centres, prototypes)
+        counts = (settings[name] for name in ("centres", "slopes", "prototypes"))
+        for layer, *of_domains in zip(memory._layers(), *counts, strict=True):
+            layer.shape_as(*of_domains)
         memory.tail_rows = list(settings["tail_rows"])
         for index, rows in enumerate(memory.tail_rows):
             memory._keep_tails("each", index, torch.zeros(rows, sum(memory.group_sizes)))
@@ -503,10 +527,10 @@ class DomainMemory(Domain):
 
     def _statistic(self, domain: int, distances: Tensor) -> Tensor:
         """T of rows by their distances to one domain, rows × statistics."""
-        return fisher(self._tails("group", domain).log_p(self._by_group(domain, distances)))
+        return fisher(_log_p(self._tails("group", domain), self._by_group(domain, distances)))
 
     def _by_group(self, domain: int, distances: Tensor) -> Tensor:
-        return grouped_fisher(self._tails("each", domain).log_p(distances), self.group_sizes)
+        return grouped_fisher(_log_p(self._tails("each", domain), distances), self.group_sizes)
 
     def _keep_tails(self, stage: str, domain: int, scores: Tensor) -> None:
         for name, value in Tails.fitted(scores)._asdict().items():
@@ -517,6 +541,11 @@ class DomainMemory(Domain):
 
     def _layers(self) -> list[LayerMemory]:
         return list(self.layers)  # type: ignore[arg-type]
+
+
+def _log_p(tails: Tails, scores: Tensor) -> Tensor:
+    """Tail probabilities that do not hang on the last digits of scores, rows × statistics."""
+    return tails.log_p(less_rounding(scores.double().T, tails.reference).T)
 
 
 def gathered(mine: Any) -> list[Any]:
