@@ -4,11 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scipy.stats import binom, binomtest
 
+from totalcal import softmax
+from totalcal.backbones import mlp
 from totalcal.errors import GateError, InputError
 from totalcal.rejection import Coverage, FalseRejection, Risk
+from totalcal.rejection.rules import is_accepted
 
 DRAWS = 2000
 
@@ -121,3 +125,15 @@ def test_two_bars_share_a_promise():
 def test_a_share_outside_of_the_open_interval_is_refused(make, value):
     with pytest.raises(InputError):
         make(value)
+
+
+@pytest.mark.parametrize("size_of_logits", [1, 30, 100])
+def test_a_row_alone_is_not_above_a_threshold_that_is_its_own_score_in_a_batch(size_of_logits):
+    torch.manual_seed(0)
+    net, rows = mlp(50, 10, hidden=(300,)), torch.randn(300, 50)
+    with torch.no_grad():
+        net.classes.weight *= size_of_logits
+    model = softmax(net, num_classes=10)
+    together = model.predict(rows).entropy.numpy()
+    alone = torch.cat([model.predict(row).entropy for row in rows.split(1)]).numpy()
+    assert is_accepted(alone, together).all()

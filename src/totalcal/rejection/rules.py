@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 _CANDIDATES = 20  # thresholds that a Risk tries: one for each twentieth of the held-out rows
 
-ROUNDING = 1e-5
+ROUNDING = 1e-4
 """Relative: scores closer than that may be one score, computed beside other rows. Without it equal inputs, of
 which tables have many, would stand above a threshold that is their own score."""
 
