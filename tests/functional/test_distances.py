@@ -16,7 +16,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from totalcal.functional import distances
-from totalcal.functional.distances import Tails, conformal_p_value, fisher, less_rounding
+from totalcal.functional.distances import Tails, conformal_p_value, fisher, less_rounding, spread_of
 
 CLASSES = 3
 
@@ -206,8 +206,8 @@ def test_a_score_that_rounding_changes_keeps_the_promise_and_hardly_any_power(ki
     scores = exact * (1 + 1e-4 * random.uniform(-1, 1, exact.shape))
     scores[:, 0] = exact[:, 0] * (1 + 1e-4)
     new, calibration = torch.tensor(scores[:, :1]), torch.tensor(np.sort(scores[:, 1:], axis=1))
-    pairs = zip(new, calibration, strict=True)
-    p = torch.cat([conformal_p_value(less_rounding(one, others), others) for one, others in pairs]).numpy()
+    pairs = zip(less_rounding(new, spread_of(calibration)), calibration, strict=True)
+    p = torch.cat([conformal_p_value(one, others) for one, others in pairs]).numpy()
     share = (p[:, None] <= LEVELS).mean(0)
     assert (share <= stats.binom.isf(1e-6, repetitions, LEVELS) / repetitions).all()
     if kind == "continuous":

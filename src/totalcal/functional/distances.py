@@ -16,6 +16,7 @@ _ROUNDS, _FEWEST_ROUNDS, _ROWS_MET = 25, 3, 100_000
 _LARGEST_BLOCK = 2**20  # numbers at once: what fits the caches
 _LEAST_VARIANCE = 1e-12  # of features that never change: their inverse still is a number in float32
 _LEAST_SHARE = 1e-5
+_CLOSEST = 1e3  # in units of rounding, squared
 _AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _NO_LENGTH, _NO_SLOPE = 1e-9, 1e-6  # relative to the largest: rounding of float64
 
@@ -169,14 +170,17 @@ def _factor(matrix: Tensor, rank: int) -> Tensor:
 def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
     """min_r ‖x/‖x‖ − m_r‖, [n]: how far the direction of x lies from any that was seen.
 
-    >>> nearest_prototype(torch.tensor([[3.0, 0.0]]), torch.eye(2))
-    tensor([0.])
+    At least 0.01 in float32, and less in float64: nearer to a prototype no digit of it would be more than
+    rounding.
+
+    >>> nearest_prototype(torch.tensor([[3.0, 4.0]]), torch.eye(2))
+    tensor([0.6325])
     """
     lengths = rows.norm(dim=-1)
     scale = 2 / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
     squares = torch.linalg.vecdot(prototypes, prototypes)
     nearest = torch.addcmul(squares, rows @ prototypes.T, scale[:, None], value=-1).amin(-1)
-    distances: Tensor = ((lengths > 0) + nearest).clamp_min(0).sqrt()
+    distances: Tensor = ((lengths > 0) + nearest).clamp_min(_CLOSEST * torch.finfo(rows.dtype).eps).sqrt()
     return distances
 
 
@@ -248,7 +252,18 @@ def conformal_p_value(scores: Tensor, calibration: Tensor) -> Tensor:
     return (1 + above).double() / (calibration.shape[-1] + 1)
 
 
-def less_rounding(scores: Tensor, reference: Tensor) -> Tensor:
+def spread_of(reference: Tensor) -> Tensor:
+    """q₉₅ − q₅ along the last axis, which is sorted, [..., 1].
+
+    >>> spread_of(torch.arange(101.0))
+    tensor([90.])
+    """
+    last = reference.shape[-1] - 1
+    high, low = int(TAIL_FROM * last), int((1 - TAIL_FROM) * last)
+    return reference[..., high : high + 1] - reference[..., low : low + 1]
+
+
+def less_rounding(scores: Tensor, spread: Tensor) -> Tensor:
     """s − 10⁻³ |s| − 3·10⁻⁶ (q₉₅ − q₅): scores, less all that rounding may have added to them.
 
     The last digits of a net's numbers change with the rows beside a row. Among rows that repeat, as those of
@@ -256,16 +271,12 @@ def less_rounding(scores: Tensor, reference: Tensor) -> Tensor:
     than it should: p only rises, so that its promise holds. In float32, distances of a net differ by up to
     10⁻⁴ of their size between a row alone and in a batch; those that cross zero, by 10⁻⁶ of their spread.
 
-    `reference` is sorted along its last axis; its quantiles make the spread.
-
     >>> calibration = torch.tensor([1.0, 2.0, 2.0, 2.0])
-    >>> conformal_p_value(less_rounding(torch.tensor([2.00001]), calibration), calibration)
+    >>> conformal_p_value(less_rounding(torch.tensor([2.00001]), spread_of(calibration)), calibration)
     tensor([0.8000], dtype=torch.float64)
     """
-    last = reference.shape[-1] - 1
-    high, low = (reference[..., int(share * last)] for share in (TAIL_FROM, 1 - TAIL_FROM))
-    spread = _OF_THE_SPREAD * (high - low).unsqueeze(-1)
-    return torch.sub(scores - spread, scores.abs(), alpha=_OF_A_SCORE)
+    lowered = torch.sub(scores, scores.abs(), alpha=_OF_A_SCORE)
+    return torch.sub(lowered, spread, alpha=_OF_THE_SPREAD)
 
 
 class Tails(NamedTuple):
@@ -273,33 +284,41 @@ class Tails(NamedTuple):
 
     Up to the 95th percentile q of the reference it is the conformal count; beyond, p(q) · exp(−(s − q) / b)
     with b the mean excess over q, so that p goes on falling where no reference score lies.
+
+    Attributes:
+        reference: The scores of held-out rows, sorted, [J, n].
+        spread: Of them, [J, 1].
+        start: q, or ∞ where the scores beyond it tie: there the counts go on.
+        log_p_at_zero: Where the line log p(s) of the tail would meet s = 0.
+        rate: 1 / b.
     """
 
     reference: Tensor
-    quantile: Tensor
-    log_start: Tensor
-    excess: Tensor
+    spread: Tensor
+    start: Tensor
+    log_p_at_zero: Tensor
+    rate: Tensor
 
     @classmethod
     def fitted(cls, scores: Tensor) -> "Tails":
-        """From scores [n, J] of held-out rows. Where those beyond q tie, b is ∞, and the counts go on."""
+        """From scores [n, J] of held-out rows."""
         reference = scores.double().T.contiguous().sort(-1).values
         index = int(TAIL_FROM * (len(scores) - 1))
-        quantile = reference[:, index]
-        beyond = reference[:, index + 1 :]
-        excess = (beyond - quantile[:, None]).sum(-1) / max(beyond.shape[1], 1)
-        size = torch.maximum(quantile.abs(), reference[:, -1] - reference[:, 0])
+        quantile, beyond = reference[:, index : index + 1], reference[:, index + 1 :]
+        excess = (beyond - quantile).sum(-1, keepdim=True) / max(beyond.shape[1], 1)
+        size = torch.maximum(quantile.abs(), reference[:, -1:] - reference[:, :1])
         is_tied = excess <= _NO_EXCESS * size
-        log_start = conformal_p_value(quantile[:, None], reference)[:, 0].log()
-        return cls(reference, quantile, log_start, excess.masked_fill(is_tied, torch.inf))
+        rate = torch.where(is_tied, 0, 1 / excess)
+        log_p_at_zero = conformal_p_value(quantile, reference).log() + rate * quantile
+        start = quantile.masked_fill(is_tied, torch.inf)
+        return cls(reference, spread_of(reference), start, log_p_at_zero, rate)
 
     def log_p(self, scores: Tensor) -> Tensor:
         """log p_j of scores [n, J]."""
         columns = scores.double().T.contiguous()
         counted = conformal_p_value(columns, self.reference).log()
-        over = columns - self.quantile[:, None]
-        tail = self.log_start[:, None] - over / self.excess[:, None]
-        return torch.where((over > 0) & self.excess.isfinite()[:, None], tail, counted).T
+        tail = torch.addcmul(self.log_p_at_zero, columns, self.rate, value=-1)
+        return torch.where(columns > self.start, tail, counted).T
 
 
 def fisher(log_p_values: Tensor) -> Tensor:
@@ -317,4 +336,4 @@ def grouped_fisher(log_p_values: Tensor, sizes: Sequence[int]) -> Tensor:
     >>> grouped_fisher(torch.tensor([[-1.0, -2.0, -4.0]]), [2, 1])
     tensor([[3., 4.]])
     """
-    return torch.stack([fisher(group) for group in log_p_values.split(list(sizes), -1)], -1)
+    return -torch.stack([group.sum(-1) for group in log_p_values.split(list(sizes), -1)], -1) + 0.0

@@ -27,6 +27,7 @@ from totalcal.functional.distances import (
     relative_by_factor,
     relative_mahalanobis,
     spherical_prototypes,
+    spread_of,
     within_level,
 )
 from totalcal.inputs import Inputs, tensors
@@ -40,7 +41,6 @@ WIDEST = 1024
 FEWEST_ROWS = 40
 _SEED = 0
 _FARTHEST = torch.finfo(torch.float32).max
-_CLOSEST = 1e3  # in units of rounding: nearer to a prototype, squared, a distance has no digits left
 
 
 class Observation(NamedTuple):
@@ -326,8 +326,7 @@ class LayerMemory(nn.Module):
             for origin, *each in zip(self.origins, *centres, strict=True)
         ]
         parts = self.prototypes.split(self.prototype_counts)
-        closest = (_CLOSEST * torch.finfo(values.dtype).eps) ** 0.5
-        to_prototypes = [nearest_prototype(values, prototypes).clamp_min(closest) for prototypes in parts]
+        to_prototypes = [nearest_prototype(values, prototypes) for prototypes in parts]
         both = torch.stack(to_prototypes, -1), torch.stack(to_means, -1)
         if features.rows is None:
             return both
@@ -449,7 +448,8 @@ class DomainMemory(Domain):
 
     def p_value(self, statistic: Tensor) -> Tensor:
         """The familiarity of rows by their statistic T."""
-        return conformal_p_value(less_rounding(statistic, self.calibration), self.calibration)
+        lowered = less_rounding(statistic, spread_of(self.calibration))
+        return conformal_p_value(lowered, self.calibration)
 
     @torch.no_grad()
     def absorb(self, rows: Iterable[Observed]) -> None:
@@ -545,7 +545,7 @@ class DomainMemory(Domain):
 
 def _log_p(tails: Tails, scores: Tensor) -> Tensor:
     """Tail probabilities that do not hang on the last digits of scores, rows × statistics."""
-    return tails.log_p(less_rounding(scores.double().T, tails.reference).T)
+    return tails.log_p(less_rounding(scores.double(), tails.spread.T))
 
 
 def gathered(mine: Any) -> list[Any]:
