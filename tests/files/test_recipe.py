@@ -222,6 +222,7 @@ def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
     for change in (
         {"tail_rows": [10**12]},
         {"calibration_rows": 10**12},
+        {"slopes": [[10**12]]},
         {"widest": 10**9, "taps": [{**content.description["domain"]["taps"][0], "width": 10**9}]},
         {"taps": []},
         {"fade": "much"},
@@ -243,6 +244,10 @@ def test_a_domain_memory_of_another_version_is_refused_with_what_to_do(tmp_path)
     write_container(tmp_path / "old", content._replace(tensors=safetensors.torch.save(other)))
     with pytest.raises(ModelFileError, match=r"totalcal\.remember again"):
         load(tmp_path / "old")
+    del content.description["domain"]["slopes"]  # as a state of 0.2 before it was released
+    write_container(tmp_path / "older", content)
+    with pytest.raises(ModelFileError, match=r"totalcal\.remember again"):
+        load(tmp_path / "older")
 
 
 def test_files_with_names_of_before_give_the_same_model(tmp_path):

@@ -45,6 +45,10 @@ ClassName = str | int | float | bool
 
 _SEPARATOR = "/"
 _DOMAIN = "domain."
+_ANOTHER_VERSION = (
+    "its domain memory was written by another version of totalcal. Call totalcal.remember again and save the "
+    "model anew, or open the file with the version that wrote it."
+)
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
 _NONSENSE = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError)
@@ -348,6 +352,8 @@ def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
 
 def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainMemory:
     """A domain memory with room for what the file holds of it, and no more."""
+    if "slopes" not in settings:
+        raise ModelFileError(_ANOTHER_VERSION)
     own = {name.removeprefix(_DOMAIN): tensor for name, tensor in state.items() if name.startswith(_DOMAIN)}
     available = max(sum(tensor.numel() for tensor in own.values()), _HARMLESS)
     for tap in settings["taps"]:
@@ -369,10 +375,7 @@ def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainM
         )
     memory = DomainMemory.from_settings(settings)
     if memory.state_dict().keys() != own.keys():
-        raise ModelFileError(
-            "its domain memory was written by another version of totalcal. Call totalcal.remember again and "
-            "save the model anew, or open the file with the version that wrote it."
-        )
+        raise ModelFileError(_ANOTHER_VERSION)
     memory.to(dtype=own["layers.0.within"].dtype)
     memory.load_state_dict(own, assign=True)
     return memory
