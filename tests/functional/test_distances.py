@@ -70,9 +70,14 @@ def test_a_covariance_of_fewer_rows_than_columns_and_one_of_zeros_have_precision
 def test_mahalanobis_distances_are_scipy_s(rows: torch.Tensor, labels: torch.Tensor) -> None:
     found = summed(rows, labels)
     inverse = torch.linalg.inv(found.within)
+    expected = np.array(
+        [[scipy_mahalanobis(x, mean, inverse) ** 2 for mean in found.class_means] for x in rows]
+    )
     actual = distances.mahalanobis(found.class_means, found.mean, inverse).nearest(rows)
-    expected = [min(scipy_mahalanobis(x, mean, inverse) ** 2 for mean in found.class_means) for x in rows]
-    np.testing.assert_allclose(actual, expected, rtol=1e-8)
+    np.testing.assert_allclose(actual, expected.min(1), rtol=1e-8)
+    for label in range(CLASSES):
+        one = distances.mahalanobis(found.class_means[label : label + 1], found.mean, inverse)
+        np.testing.assert_allclose(one.nearest(rows), expected[:, label], rtol=1e-8)
 
 
 def test_the_relative_distance_takes_off_the_distance_to_all(
@@ -80,11 +85,17 @@ def test_the_relative_distance_takes_off_the_distance_to_all(
 ) -> None:
     found = summed(rows, labels)
     within, total = torch.linalg.inv(found.within), torch.linalg.inv(found.total)
-    actual = distances.relative_mahalanobis(found.class_means, found.mean, within, total).nearest(rows)
-    for row, x in enumerate(rows):
-        to_all = scipy_mahalanobis(x, found.mean, total) ** 2
-        nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means)
-        assert actual[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
+    relative = distances.relative_mahalanobis(found.class_means, found.mean, within, total)
+    to_all = np.array([scipy_mahalanobis(x, found.mean, total) ** 2 for x in rows])
+    expected = np.array(
+        [[scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means] for x in rows]
+    )
+    expected -= to_all[:, None]
+    np.testing.assert_allclose(relative.nearest(rows), expected.min(1), rtol=1e-7, atol=1e-7)
+    for label in range(CLASSES):
+        mean = found.class_means[label : label + 1]
+        one = distances.relative_by_factor(mean, found.mean, within, relative.factor)
+        np.testing.assert_allclose(one.nearest(rows), expected[:, label], rtol=1e-7, atol=1e-7)
 
 
 def test_with_one_ridge_in_both_the_relative_distance_lives_in_as_many_dimensions_as_classes_less_one(
