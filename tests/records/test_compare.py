@@ -157,6 +157,13 @@ def test_where_the_best_is_a_single_run_the_others_spread_counts() -> None:
     assert bold("nll", entries) == {"ensemble", "near"}
 
 
+def test_a_better_single_run_makes_no_beaten_model_unbeaten() -> None:
+    entries = {"best": Summary(0.907, 0.011, 5), "beaten": Summary(0.864, 0.022, 5)}
+    assert bold("auroc", entries) == {"best"}
+    alone = {"ensemble": Summary(0.923, float("nan"), 1)}
+    assert bold("auroc", entries | alone) == {"ensemble", "best"}
+
+
 def of_the_paper(task):
     table = paper.results()
     majority = {"majority_error": Summary(paper.MAJORITY_ERROR[task], 0.0, 10)}

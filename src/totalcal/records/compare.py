@@ -135,8 +135,8 @@ def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
     """The models within three standard deviations of the best: |mean − best mean| ≤ 3 · std of the best.
 
     The rule behind all 80 entries of the paper's Table 2. The spread of a best of one seed (say, an ensemble)
-    is not known: then that of each other model counts. A model whose mean is not finite is never bold. Of
-    several best means the widest standard deviation counts.
+    is not known: then that of each other model counts, and who is beaten without that run stays beaten. A
+    model whose mean is not finite is never bold. Of several best means the widest standard deviation counts.
 
     >>> entries = {"a": Summary(0.10, 0.01, 3), "b": Summary(0.13, 0.0, 3), "c": Summary(0.14, 0.1, 3)}
     >>> sorted(bold("error", entries))
@@ -147,9 +147,13 @@ def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
         return set()
     sign = 1 if describe(score).lower_is_better else -1
     best = min(finite.values(), key=lambda summary: (sign * summary.mean, -_spread(summary)))
-    return {
+    near = {
         model for model, summary in finite.items() if abs(summary.mean - best.mean) <= _reach(best, summary)
     }
+    if best.n > 1:
+        return near
+    of_several_seeds = {model: summary for model, summary in finite.items() if summary.n > 1}
+    return near - (of_several_seeds.keys() - bold(score, of_several_seeds))
 
 
 def _reach(best: Summary, other: Summary) -> float:
