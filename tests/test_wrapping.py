@@ -16,7 +16,7 @@ from totalcal.scores import from_module
 from totalcal.training.options import Optimisation
 from totalcal.wrapping import fit_wrapped, wrap
 
-SEEDS, SPLITS = range(2), range(3)
+SEEDS, SPLITS = range(3), range(4)
 HALF = 898  # the settings of `wrap` were chosen on the first half of these digits: the rest judges
 TRAIN, WRAP = 150, 374  # rows of that rest; 375 judge
 SURE = 200  # epochs after which a net is sure of every training row

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import totalcal
 from totalcal.errors import DomainError, InputError, LabelError
@@ -291,21 +291,10 @@ def test_a_frame_with_other_columns_is_refused(fitted, iris):
 CHECKED = {"max_epochs": 8, "learning_rate": 1.5e-2, "hidden": (16,), "draws": 3, "random_state": 0}
 
 
-def checks_in_turn():
-    """All of them for ETP; the others share one set among them, and take all of it only by -m exhaustive."""
-    others = [name for name in ESTIMATORS if name != "etp"]
-    for name, make in ESTIMATORS.items():
-        checks = estimator_checks_generator(
-            make(**CHECKED), expected_failed_checks=EXPECTED_FAILED_CHECKS, mark="xfail"
-        )
-        for place, each in enumerate(checks):
-            estimator, check, marks = (*getattr(each, "values", each), getattr(each, "marks", ()))
-            is_its_turn = name == "etp" or others[place % len(others)] == name
-            marks = marks if is_its_turn else (*marks, pytest.mark.exhaustive)
-            yield pytest.param(estimator, check, marks=marks, id=f"{name}-{place}-{check.func.__name__}")
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(checks_in_turn()))
+@parametrize_with_checks(
+    [make(**CHECKED) for make in ESTIMATORS.values()],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
+)
 def test_every_estimator_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -14,8 +14,8 @@ from totalcal.types import Predictive
 NETS = ("mlp", "lenet5", "resnet18", "encoder")
 WHOLE = ("etp", "softmax")
 QUICK = [
-    ("anp", "mlp", "onnx"),
-    ("softmax", "lenet5", "onnx"),
+    *((model, "mlp", "onnx") for model in ("bnn", "anp")),
+    ("etp", "lenet5", "onnx"),
     ("etp", "mlp", "pt2"),
 ]
 REST = [
@@ -81,7 +81,7 @@ def test_an_etp_with_memory_domain_and_gate_is_one_onnx(exported_mlp, rows_of):
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]  # no external data
 
 
-@pytest.mark.parametrize("draws", [pytest.param(0, marks=pytest.mark.exhaustive), "moments"])
+@pytest.mark.parametrize("draws", [0, "moments"])
 def test_means_and_moments_are_exported(draws, tmp_path, saved_model, rows_of):
     saved = saved_model("etp", "mlp", whole=False)
     export(saved, tmp_path / "model.pt2", draws=draws)

@@ -13,6 +13,6 @@ SCRIPT = Path(__file__).with_name("mutations.py")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited as Linux has it")
 def test_every_reader_survives_damaged_files():
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--mutations", "1504"], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), "--mutations", "3008"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
