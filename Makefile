@@ -36,7 +36,7 @@ bench: .venv/test.done
 	@for name in $(SPEED); do echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 soak: .venv/test.done
-	$(BIN)/python tests/faults/soak.py --mutations 100000 --cases 1000
+	$(BIN)/python soak/soak.py --mutations 100000 --cases 1000
 
 licences: .venv/test.done
 	$(BIN)/python deploy/licences.py
@@ -54,9 +54,9 @@ clean:
 	@touch $@
 
 .venv/demo.done: .venv/made pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[data,corruptions,report]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[report]'
 	@touch $@
 
-.venv/test.done: .venv/made pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
+.venv/test.done: .venv/made pyproject.toml lab/pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]' --editable './lab[test]'
 	@touch $@ .venv/demo.done

@@ -13,7 +13,7 @@ from interleaved import arguments, measured, table
 from torch import Tensor
 
 from totalcal import bnn
-from totalcal.backbones import lenet5
+from totalcal_lab.backbones import lenet5
 
 BATCH, CLASSES = 128, 10
 

@@ -23,9 +23,9 @@ from PIL import Image
 from skimage import data
 from skimage.util import view_as_windows
 
-from totalcal.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
-from totalcal.corruptions.kernels import BLOCK
-from totalcal.corruptions.weather import drawn
+from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES, corrupt, corrupted_blocks
+from totalcal_lab.corruptions.kernels import BLOCK
+from totalcal_lab.corruptions.weather import drawn
 
 TARGETS = dict.fromkeys(CORRUPTIONS, 8.0) | dict.fromkeys(
     ["gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "spatter", "jpeg_compression"], 3.0

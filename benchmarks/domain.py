@@ -18,9 +18,9 @@ from interleaved import arguments, measured, spread, table
 from torch import Tensor, nn
 
 from totalcal import etp, remember, softmax
-from totalcal.backbones import lenet5, resnet18
-from totalcal.parts.domain import NoDomain
-from totalcal.process import TuringProcess
+from totalcal.memory.domain import NoDomain
+from totalcal.models.process import TuringProcess
+from totalcal_lab.backbones import lenet5, resnet18
 
 BATCH, ROWS, HELD_OUT, CLASSES = 128, 10_000, 1_000, 10
 AIM, AIM_OF_REMEMBERING, WIDE, AIM_OF_BYTES = 1.15, 1.5, 4_096, 1e9

@@ -22,17 +22,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from totalcal.bench.building import load_data, restored_predictor
-from totalcal.bench.configuration import RunConfig
-from totalcal.data.tasks import task
-from totalcal.functional.distances import Tails, fisher, pooled_map
+from totalcal.memory.distances import Tails, fisher, pooled_map
+from totalcal.memory.domain import DomainMemory
+from totalcal.memory.features import Features
+from totalcal.memory.remembering import remember
+from totalcal.models.process import TuringProcess
 from totalcal.parts import taps
-from totalcal.parts.domain import DomainMemory
-from totalcal.parts.taps import Features
-from totalcal.process import TuringProcess
-from totalcal.records.folders import RunFolder, run_folders
-from totalcal.remembering import remember
 from totalcal.scores.ranking import rank
+from totalcal_lab.data.tasks import task
+from totalcal_lab.grid.building import load_data, restored_predictor
+from totalcal_lab.grid.configuration import RunConfig
+from totalcal_lab.records.folders import RunFolder, run_folders
 
 Statistic = Callable[[Tensor], Tensor]
 MapFeatures = Callable[[Tensor], Features]

@@ -22,17 +22,17 @@ import torch
 
 from totalcal import remember
 from totalcal.baselines import Ensemble, temperature_scaled
-from totalcal.bench.building import build_process, load_data, restored_predictor, training_options
-from totalcal.bench.configuration import RunConfig, derived
-from totalcal.bench.judging import judge
-from totalcal.data.domain import TaskData
-from totalcal.data.synthetic import SYNTHETIC_OOD
-from totalcal.data.tasks import task
-from totalcal.process import TuringProcess
-from totalcal.records.folders import RunFolder, finished_runs
+from totalcal.models.process import TuringProcess
 from totalcal.training.fit import fit
 from totalcal.training.options import Distillation
 from totalcal.types import Predictor
+from totalcal_lab.data.domain import TaskData
+from totalcal_lab.data.synthetic import SYNTHETIC_OOD
+from totalcal_lab.data.tasks import task
+from totalcal_lab.grid.building import build_process, load_data, restored_predictor, training_options
+from totalcal_lab.grid.configuration import RunConfig, derived
+from totalcal_lab.grid.judging import judge
+from totalcal_lab.records.folders import RunFolder, finished_runs
 
 Figures = tuple[float, float, float, float]
 

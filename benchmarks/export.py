@@ -17,9 +17,10 @@ from torch import nn
 
 import totalcal
 from totalcal import Preprocessing, SavedModel, export
-from totalcal.backbones import lenet5, mlp, resnet18
-from totalcal.exporting.program import outputs_of
-from totalcal.predicting.exported import ExportedModel, open_exported
+from totalcal.files.exporting.program import outputs_of
+from totalcal.files.predicting.exported import ExportedModel, open_exported
+from totalcal.nets import mlp
+from totalcal_lab.backbones import lenet5, resnet18
 
 CLASSES, HELD_OUT = 10, 400
 CASES = {

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import torch
 from interleaved import spread
 
-from totalcal.backbones import small_convnet
-from totalcal.bench.grid import Grid, grid_jobs
-from totalcal.records.folders import run_folders
+from totalcal.nets import small_convnet
+from totalcal_lab.grid.grid import Grid, grid_jobs
+from totalcal_lab.records.folders import run_folders
 
 MODELS = ("softmax", "bnn", "edl", "etp")
 TARGET = 0.925  # of the number of workers

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from totalcal import etp, remember, softmax
-from totalcal.backbones import mlp
-from totalcal.parts.domain import DomainMemory
-from totalcal.process import TuringProcess
+from totalcal.memory.domain import DomainMemory
+from totalcal.models.process import TuringProcess
+from totalcal.nets import mlp
 
 COLUMNS, HIDDEN, CLASSES, CELLS, DRAWS, BATCH = 32, 64, 10, 20, 10, 128
 LINEAR = 1.15

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from totalcal.records.folders import run_folders
+from totalcal_lab.records.folders import run_folders
 
 TOTALCAL = str(Path(sys.executable).with_name("totalcal"))
 WORKERS = 2

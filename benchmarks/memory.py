@@ -20,9 +20,9 @@ from torch import Tensor
 
 import totalcal
 from totalcal import scores
-from totalcal.backbones import mlp
 from totalcal.functional.cells import identity, one_class_each
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
+from totalcal.nets import mlp
 
 TRAIN, STEPS, BATCH, ABSORBED, NEW_CLASS = 1200, 400, 64, 100, 9
 LABELS_PER_CLASS = (2, 5, 20, 100)

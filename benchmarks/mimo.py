@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from totalcal import fit, softmax
-from totalcal.backbones import lenet5
-from totalcal.backbones.nets import GREY
-from totalcal.bench.building import load_data, training_options
-from totalcal.bench.configuration import derived
-from totalcal.bench.grid import Grid
-from totalcal.bench.judging import judge
 from totalcal.types import PointMass, Predictive
+from totalcal_lab.backbones import lenet5
+from totalcal_lab.backbones.nets import GREY
+from totalcal_lab.grid.building import load_data, training_options
+from totalcal_lab.grid.configuration import derived
+from totalcal_lab.grid.grid import Grid
+from totalcal_lab.grid.judging import judge
 
 CLASSES = 10
 

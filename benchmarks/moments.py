@@ -24,10 +24,11 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from totalcal import BNNClassifier, ETPClassifier, bnn, etp, fit
-from totalcal.backbones import small_convnet
-from totalcal.data import ArrayData, task
-from totalcal.process import TuringProcess
+from totalcal.data import ArrayData
+from totalcal.models.process import TuringProcess
+from totalcal.nets import small_convnet
 from totalcal.types import Draws, Predictive
+from totalcal_lab.data import task
 
 BLOCK, MANY, DIGITS_EPOCHS = 50, 1000, 60
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
@@ -95,9 +96,9 @@ def whole(data: ArrayData, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def of_run(folder: Path, rows: int) -> None:
-    from totalcal.bench.building import trained_process
-    from totalcal.bench.configuration import RunConfig
-    from totalcal.records.folders import RunFolder
+    from totalcal_lab.grid.building import trained_process
+    from totalcal_lab.grid.configuration import RunConfig
+    from totalcal_lab.records.folders import RunFolder
 
     run = RunFolder(folder)
     config = RunConfig.from_json(run.config)

@@ -14,8 +14,8 @@ import torch
 from interleaved import measured, ratios, spread
 
 from totalcal import etp
-from totalcal.backbones import lenet5
-from totalcal.monitoring import Monitor
+from totalcal.decisions.monitor import Monitor
+from totalcal_lab.backbones import lenet5
 
 ROWS, HELD_OUT, BEFORE, MOST = 2_000, 500, 1_000, 5_000
 AUROCS = (0.6, 0.7, 0.8, 0.9, 0.99)

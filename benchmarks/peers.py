@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Gate, bnn, remember, softmax
-from totalcal.backbones import lenet5
-from totalcal.process import TuringProcess
-from totalcal.rejection import FalseRejection
+from totalcal.decisions import FalseRejection
+from totalcal.models.process import TuringProcess
+from totalcal_lab.backbones import lenet5
 
 BATCH, DRAWS, CLASSES, FITTED, HELD_OUT = 128, 10, 10, 2_000, 1_000
 Job = Callable[[], object]

@@ -39,11 +39,11 @@ from interleaved import ratios, spread
 from PIL import Image
 
 from totalcal import etp, softmax
-from totalcal.backbones import mlp, small_convnet
+from totalcal.data.preprocessing import PictureSteps, Preprocessing
+from totalcal.files.predicting.answers import answers
+from totalcal.files.predicting.stream import predict_file, usual_chunk
 from totalcal.files.saved import load, save
-from totalcal.predicting.answers import answers
-from totalcal.predicting.stream import predict_file, usual_chunk
-from totalcal.preprocessing import PictureSteps, Preprocessing
+from totalcal.nets import mlp, small_convnet
 
 COLUMNS, CLASSES = 20, 3
 PAIRS = [
@@ -142,9 +142,7 @@ def peak_memory(rows: int, kind: str) -> tuple[float, float]:
         _write_in_blocks(folder / f"rows.{kind}", rows)
         child = os.fork()
         if child == 0:
-            program = (
-                "import sys; from pathlib import Path; from totalcal.predicting.stream import predict_file; "
-            )
+            program = "import sys; from pathlib import Path; from totalcal.files.predicting.stream import predict_file; "
             program += "predict_file(*map(Path, sys.argv[1:]))"
             output = "out.parquet" if kind == "parquet" else "out.csv"
             paths = [str(folder / each) for each in ("it.totalcal", f"rows.{kind}", output)]

@@ -15,9 +15,9 @@ from interleaved import arguments, measured, ratios, spread, table
 from torch import Tensor
 
 from totalcal import bnn, edl, etp, softmax
-from totalcal.backbones import lenet5
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.types import Draws
+from totalcal_lab.backbones import lenet5
 
 BATCH, DRAWS = 128, 10
 AIMS = {"etp point": 0.85, "etp": 0.6, "bnn": 0.6, "bnn by moments": 0.85, "etp by moments": 0.85}

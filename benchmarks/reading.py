@@ -16,10 +16,10 @@ import torch
 from interleaved import spread
 from torch.nn import functional as F
 
-from totalcal.backbones import lenet5
 from totalcal.data import ArrayData, Scaling
-from totalcal.data.loading import load_with_statistics
 from totalcal.types import Batch
+from totalcal_lab.backbones import lenet5
+from totalcal_lab.data.loading import load_with_statistics
 
 LIMIT = 0.02
 BATCH_SIZE = 128

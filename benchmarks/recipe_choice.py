@@ -13,12 +13,12 @@ from pathlib import Path
 import torch
 from domain_choice import is_of_images
 
-from totalcal.bench.building import load_data, restored_predictor
-from totalcal.bench.configuration import RunConfig
-from totalcal.bench.corruptions import Restored, Variant, judge_corrupted
-from totalcal.corruptions import CORRUPTIONS
-from totalcal.records.folders import RunFolder, run_folders
-from totalcal.records.store import read
+from totalcal_lab.corruptions import CORRUPTIONS
+from totalcal_lab.grid.building import load_data, restored_predictor
+from totalcal_lab.grid.configuration import RunConfig
+from totalcal_lab.grid.corruptions import Restored, Variant, judge_corrupted
+from totalcal_lab.records.folders import RunFolder, run_folders
+from totalcal_lab.records.store import read
 
 SEVERITIES = (1, 3, 5)
 

@@ -31,7 +31,7 @@ ROW = json.dumps({"row": [[[round(0.01 * (i * j % 97), 2) for i in range(28)] fo
 
 
 def net() -> torch.nn.Module:
-    from totalcal.backbones import lenet5
+    from totalcal_lab.backbones import lenet5
 
     torch.manual_seed(0)
     return lenet5(10).eval()
@@ -40,9 +40,9 @@ def net() -> torch.nn.Module:
 def write_model(path: Path) -> None:
     """The net with a gate, a memory of the domain and a monitor, as a service would have it."""
     import totalcal
-    from totalcal.monitoring import Monitor, watched_scores
-    from totalcal.preprocessing import Preprocessing
-    from totalcal.rejection import FalseRejection, Gate
+    from totalcal.data.preprocessing import Preprocessing
+    from totalcal.decisions import FalseRejection, Gate
+    from totalcal.decisions.monitor import Monitor, watched_scores
 
     model = totalcal.softmax(net(), num_classes=10)
     images, labels = torch.rand(1200, 1, 28, 28), torch.arange(1200) % 10

@@ -14,12 +14,12 @@ from interleaved import arguments, measured, table
 from torch import Tensor, nn
 
 from totalcal import MODELS
-from totalcal.backbones import lenet5
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.batches import epoch_batches
 from totalcal.training.fit import Run
 from totalcal.training.options import ADAM, ONE_DEVICE, PAPER_CONTEXTS, Settings
 from totalcal.training.sources import TensorSource
+from totalcal_lab.backbones import lenet5
 
 ROWS, BATCH = 128 * 40, 128
 TARGETS = [("etp point", "torch", 1.03), ("bnn", "torch", 1.13), ("etp", "bnn", 1.04)]

@@ -24,10 +24,10 @@ from transformers import AutoModel, AutoTokenizer
 import totalcal
 from totalcal.baselines import temperature_scaled
 from totalcal.baselines.ood import OODScored
-from totalcal.data.catalogue import IMDB
-from totalcal.data.sources import locate
-from totalcal.data.text import read_reviews
 from totalcal.scores import evaluate, from_arrays
+from totalcal_lab.data.catalogue import IMDB
+from totalcal_lab.data.sources import locate
+from totalcal_lab.data.text import read_reviews
 
 TRAIN, HELD_OUT, JUDGED, TOKENS = 400, 200, 300, 64
 CODE = ("json", "email", "http", "asyncio")

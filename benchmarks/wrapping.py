@@ -25,16 +25,17 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from totalcal import Batch, Predictive, fit, scores, wrap
-from totalcal.backbones import lenet5, small_convnet
 from totalcal.baselines import temperature_scaled
-from totalcal.bench.building import load_data, trained_process
-from totalcal.bench.configuration import RunConfig
-from totalcal.data.loading import load
-from totalcal.data.synthetic import letters
-from totalcal.records.folders import RunFolder
+from totalcal.nets import small_convnet
 from totalcal.scores import from_module
 from totalcal.training.options import Optimisation
 from totalcal.types import Predictor
+from totalcal_lab.backbones import lenet5
+from totalcal_lab.data.loading import load
+from totalcal_lab.data.synthetic import letters
+from totalcal_lab.grid.building import load_data, trained_process
+from totalcal_lab.grid.configuration import RunConfig
+from totalcal_lab.records.folders import RunFolder
 
 SEEDS = (0, 1, 2)
 EPOCHS = (60, 200)  # of the nets: stopped early, and sure of every training row

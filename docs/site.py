@@ -376,7 +376,7 @@ THEMES: dict[str, tuple[str, str, list[str]]] = {
         "Training and wrapping",
         "`train` is a plain loop to read; `fit` has checkpoints, schedules and several devices. "
         "`wrap` and `fit_wrapped` start from a net that is already trained.",
-        ["train", "fit", "wrap", "fit_wrapped", "KLScales", "LossTerms", "Batch"],
+        ["train", "fit", "wrap", "fit_wrapped", "LossWeights", "LossTerms", "Batch"],
     ),
     "predictions": (
         "Predictions and uncertainty",
@@ -416,7 +416,7 @@ def api_names(theme: str) -> dict[str, str]:
     """The public names of a theme and where they are defined, in the order of its page."""
     from totalcal import registry
 
-    shared = "totalcal.estimator.classifier.ProcessClassifier"
+    shared = "totalcal.estimators.classifier.ProcessClassifier"
     homes = {**public_names(), "__version__": "totalcal.version", "ProcessClassifier": shared}
     made = {"models": registry.MODELS, "estimators": map(registry.classifier_name, registry.MODELS)}
     return {name: homes[name] for name in (*made.get(theme, ()), *THEMES[theme][2])}

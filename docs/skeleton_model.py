@@ -7,12 +7,12 @@ EBNN, an evidential Bayesian neural net: a complete Bayesian model (section 4) w
 import torch
 from torch import Tensor, nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EmbeddingEvidence, EvidentialHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, mean_field
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 class UniformPrior(nn.Module):
@@ -41,5 +41,5 @@ def ebnn(
         latent=NoLatent(),
         head=EvidentialHead(EmbeddingEvidence(), prior_map=UniformPrior(num_classes)),
         num_classes=num_classes,
-        kl_scales=KLScales(local=local_kl_scale, weights=weight_kl_scale),
+        loss_weights=LossWeights(local=local_kl_scale, weights=weight_kl_scale),
     )

@@ -12,8 +12,8 @@ import pytest
 # Some virtual processors announce AMX and do not grant it: oneDNN then dies of an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
 
-from totalcal.records.folders import RunFolder
-from totalcal.records.store import append_line
+from totalcal_lab.records.folders import RunFolder
+from totalcal_lab.records.store import append_line
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from totalcal import MODELS, etp, wrap
-from totalcal.backbones import BACKBONES, lenet5, mlp
 from totalcal.functional.cells import tanh_blend
+from totalcal.nets import BACKBONES, mlp
 from totalcal.origin import is_plain, origin_of
+from totalcal_lab.backbones import lenet5
 
 
 @pytest.mark.parametrize("name", list(MODELS))

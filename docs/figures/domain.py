@@ -15,10 +15,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from totalcal.records.domain import CORRUPTION, FADES, NO_OOD
-from totalcal.records.labels import Record
-from totalcal.records.progress import domain_file
-from totalcal.records.store import read
+from totalcal.report.labels import Record
+from totalcal_lab.records.domain import CORRUPTION, FADES, NO_OOD
+from totalcal_lab.records.progress import domain_file
+from totalcal_lab.records.store import read
 
 SCORES = {
     "entropy": ("entropy", "#9aa5b1", "o"),

@@ -17,11 +17,11 @@ from playwright.sync_api import Page, sync_playwright
 from sklearn.datasets import load_digits
 
 import totalcal
-from totalcal.backbones import small_convnet
+from totalcal.data.preprocessing import PictureSteps, Preprocessing
+from totalcal.decisions import FalseRejection
+from totalcal.decisions.monitor import watched_scores
 from totalcal.files.saved import SavedModel
-from totalcal.monitoring import watched_scores
-from totalcal.preprocessing import PictureSteps, Preprocessing
-from totalcal.rejection import FalseRejection
+from totalcal.nets import small_convnet
 from totalcal.serving.listening import server
 from totalcal.serving.service import Service
 

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 import totalcal
-from totalcal.backbones import small_convnet
-from totalcal.corruptions import corrupt
+from totalcal.nets import small_convnet
+from totalcal_lab.corruptions import corrupt
 
 labels = torch.tensor(load_digits().target)
 images = (load_digits().images / 16 * 255).astype(np.uint8).repeat(4, axis=1).repeat(4, axis=2)  # 32 × 32

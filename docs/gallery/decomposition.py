@@ -10,7 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import totalcal
-from totalcal.backbones import mlp
+from totalcal.nets import mlp
 
 inputs, labels = (torch.tensor(column) for column in load_digits(return_X_y=True))
 inputs = (inputs.float() - 8) / 6

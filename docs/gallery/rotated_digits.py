@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 import totalcal
-from totalcal.backbones import mlp
+from totalcal.nets import mlp
 
 images, labels = load_digits().images, torch.tensor(load_digits().target)
 

@@ -6,7 +6,7 @@ boundary, its memory holds more evidence for the class of that side, and the dra
 
 from pathlib import Path
 
-from totalcal.studies.toys import draw_toy, numbers, run_toy
+from totalcal_lab.studies.toys import draw_toy, numbers, run_toy
 
 # %%
 # One call trains the model as in the paper. The study holds the data, the model and its memory.

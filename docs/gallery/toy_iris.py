@@ -6,7 +6,7 @@ one species; the cut below shows all three on one scale.
 
 from pathlib import Path
 
-from totalcal.studies.toys import draw_toy, numbers, run_toy
+from totalcal_lab.studies.toys import draw_toy, numbers, run_toy
 
 # %%
 # One call trains the model as in the paper. The numbers say how often the memory favours the right species.

@@ -13,14 +13,14 @@ import lazy_loader
 
 from totalcal import registry
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _resolve, _, _listed = lazy_loader.attach_stub(__name__, __file__)
 _OF_THE_REGISTRY = {
     **dict.fromkeys(registry.MODELS, "models"),
-    **dict.fromkeys(map(registry.classifier_name, registry.MODELS), "estimator"),
+    **dict.fromkeys(map(registry.classifier_name, registry.MODELS), "estimators"),
 }
-_ROOMS = [name for name in _listed if Path(__file__).with_name(name).is_dir()]
+_ROOMS = [name for name in _listed if Path(__file__).with_name(name).is_dir() or name == "nets"]
 
 __all__ = sorted({"__version__", *_listed, *_OF_THE_REGISTRY} - set(_ROOMS))
 

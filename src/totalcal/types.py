@@ -27,9 +27,9 @@ __all__ = [
     "Draws",
     "Faded",
     "Familiarity",
-    "KLScales",
     "LossTerms",
-    "Movement",
+    "LossWeights",
+    "MemoryUpdate",
     "PointMass",
     "Predictive",
     "Predictor",
@@ -218,7 +218,7 @@ def _harmonic(count: int) -> float:
     return math.fsum(1 / k for k in range(1, count + 1))
 
 
-class KLScales(NamedTuple):
+class LossWeights(NamedTuple):
     """How much each KL of the free energy counts; the paper's bound has all of them at 1.
 
     `local` may grow from 0: linearly over the first `local_ramp` epochs, as EDL's λ_t does.
@@ -232,7 +232,7 @@ class KLScales(NamedTuple):
     def local_at(self, epoch: int | None) -> float:
         """The local scale in an epoch, counted from 0; None is the end of the schedule.
 
-        >>> KLScales(local=0.1, local_ramp=10).local_at(5)
+        >>> LossWeights(local=0.1, local_ramp=10).local_at(5)
         0.05
         """
         if epoch is None or epoch >= self.local_ramp:
@@ -247,7 +247,7 @@ class LossTerms(NamedTuple):
     local_kl: Tensor
     latent_kl: Tensor
     weight_kl: Tensor
-    scales: KLScales
+    scales: LossWeights
 
     def total(self, examples: int, epoch: int | None = None) -> Tensor:
         """F(λ) per example, section 5: the loss to minimise on a training set of so many `examples`."""
@@ -259,7 +259,7 @@ class LossTerms(NamedTuple):
         )
 
 
-class Movement(NamedTuple):
+class MemoryUpdate(NamedTuple):
     """How far a write moved each memory cell (Euclidean); empty for a model without memory."""
 
     distances: Tensor

@@ -12,9 +12,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from totalcal import models, registry
-from totalcal.backbones import mlp
 from totalcal.baselines import BASELINES, Ensemble, MCDropout, baseline_named, temperature_scaled
 from totalcal.errors import InputError, UnknownNameError
+from totalcal.nets import mlp
 from totalcal.scores import evaluate, from_arrays, from_module, nll
 
 

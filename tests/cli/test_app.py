@@ -11,7 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from totalcal.cli import app
-from totalcal.cli.app import PANELS, ExitCode, example_of, run
+from totalcal.cli.app import PANELS, ExitCode, example_of
+from totalcal.cli.app import run_application as run
 from totalcal.errors import DivergenceError, InputError
 
 

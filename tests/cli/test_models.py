@@ -14,11 +14,11 @@ from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 from totalcal import Monitor, PredictionSets, Thumbnails, save, softmax
-from totalcal.backbones import mlp
 from totalcal.cli import app
+from totalcal.decisions.monitor import watched_scores
+from totalcal.files.predicting.exported import open_exported
 from totalcal.files.saved import load
-from totalcal.monitoring import watched_scores
-from totalcal.predicting.exported import open_exported
+from totalcal.nets import mlp
 from totalcal.types import PointMass, Predictive
 
 

@@ -14,8 +14,8 @@ import totalcal
 from totalcal import Batch, Gate
 from totalcal.baselines import Ensemble, MCDropout, temperature_scaled
 from totalcal.baselines.ood import OODScored
+from totalcal.decisions.rules import FalseRejection
 from totalcal.errors import ContextError, InputError, ShapeError
-from totalcal.rejection.rules import FalseRejection
 from totalcal.scores import ExternalPredictor, evaluate, from_module
 
 ROWS, LENGTH, CLASSES = 96, 5, 3

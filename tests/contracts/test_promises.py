@@ -14,11 +14,11 @@ import torch
 from scipy.stats import binom
 
 from totalcal import MODELS, Batch, Gate, Predictive, load, save
-from totalcal.backbones import mlp
+from totalcal.decisions import UNCERTAINTIES, Coverage, FalseRejection, Risk
 from totalcal.errors import GateError
+from totalcal.files.predicting.stream import predict_file
+from totalcal.nets import mlp
 from totalcal.parts.sampling import stochastic_layers
-from totalcal.predicting.stream import predict_file
-from totalcal.rejection import UNCERTAINTIES, Coverage, FalseRejection, Risk
 from totalcal.types import ContextUse, Sampling
 
 SPLITS, DRAWS = 40, 5

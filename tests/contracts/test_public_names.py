@@ -15,7 +15,7 @@ PUBLIC = {
     "ETPClassifier",
     "Gate",
     "LossTerms",
-    "KLScales",
+    "LossWeights",
     "MODELS",
     "Monitor",
     "NeuralProcessClassifier",
@@ -80,6 +80,6 @@ def test_using_a_model_imports_torch_and_nothing_else_heavy() -> None:
 
 
 def test_every_public_name_of_a_room_resolves() -> None:
-    for room in (totalcal.data, totalcal.scores, totalcal.baselines, totalcal.records, totalcal.models):
+    for room in (totalcal.data, totalcal.scores, totalcal.baselines, totalcal.models):
         for name in room.__all__:
             assert getattr(room, name) is not None, f"{room.__name__}.{name}"

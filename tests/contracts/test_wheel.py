@@ -24,7 +24,7 @@ assert importlib.util.find_spec("pandas") is None and importlib.util.find_spec("
 
 import torch
 import totalcal
-from totalcal.backbones import mlp
+from totalcal.nets import mlp
 
 rows, labels = torch.randn(200, 4), torch.randint(3, (200,))
 model = totalcal.etp(mlp(4, 3), 3)

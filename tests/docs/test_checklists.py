@@ -76,12 +76,12 @@ CHANGES = {
 QUESTIONS = """
 from pathlib import Path
 import numpy as np
-from totalcal.bench.domain import domain_jobs
-from totalcal.bench.grid import Grid, grid_jobs, models_named
-from totalcal.records.domain import domain_records
-from totalcal.records.folders import finished_records
-from totalcal.records import describe
-from totalcal.data import load
+from totalcal_lab.grid.domain import domain_jobs
+from totalcal_lab.grid.grid import Grid, grid_jobs, models_named
+from totalcal_lab.records.domain import domain_records
+from totalcal_lab.records.folders import finished_records
+from totalcal.report import describe
+from totalcal_lab.data import load
 
 assert load("wine", "test").inputs.shape == (60, 13)
 few = Grid("wine", "laptop", {"epochs": 1, "joint_sets": 2})

@@ -28,7 +28,6 @@ FUNCTIONS = {
     "save": totalcal.save,
     "load": totalcal.load,
     "export": totalcal.export,
-    "corrupt": totalcal.corrupt,
     **{
         f"TuringProcess.{name}": getattr(totalcal.TuringProcess, name)
         for name in ("encode", "absorb", "memorise", "loss_terms", "log_joint", "given")
@@ -44,7 +43,6 @@ FUNCTIONS = {
     "Monitor.start": totalcal.Monitor.start,
     "Monitor.update": totalcal.Monitor.update,
     "PredictionSets.fitted": totalcal.PredictionSets.fitted,
-    "data.load": data.load,
     "data.from_image_folder": data.from_image_folder,
     "data.from_table": data.from_table,
     "data.from_npz": data.from_npz,

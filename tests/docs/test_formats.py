@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from totalcal.records.folders import RunFolder
-from totalcal.records.labels import SCORES
+from totalcal.report.labels import SCORES
+from totalcal_lab.records.folders import RunFolder
 
 DOCS = Path(__file__).parents[2] / "docs"
 GRID = (DOCS / "grid.md").read_text(encoding="utf-8")

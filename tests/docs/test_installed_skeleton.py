@@ -13,10 +13,10 @@ REGISTRY_WIDE = """
 from pathlib import Path
 import numpy as np
 import totalcal
-from totalcal.bench.grid import Grid, grid_jobs, models_named
-from totalcal.estimator import ESTIMATORS
-from totalcal.records.labels import in_order
-from totalcal.report import write_report
+from totalcal_lab.grid.grid import Grid, grid_jobs, models_named
+from totalcal.estimators import ESTIMATORS
+from totalcal.report.labels import in_order
+from totalcal_lab.pages import write_report
 
 assert totalcal.ebnn is totalcal.MODELS["ebnn"] and "ebnn" in totalcal.__all__
 assert ESTIMATORS["ebnn"] is totalcal.EBNNClassifier

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 import totalcal
 from totalcal import MODELS
-from totalcal.backbones import mlp
+from totalcal.nets import mlp
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)

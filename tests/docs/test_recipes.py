@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import totalcal
-from totalcal.rejection import Coverage
+from totalcal.decisions import Coverage
 
 
 def rounds_of_calls(net, train, held_out, test, others, num_classes, path, again):

@@ -244,9 +244,9 @@ def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> Non
 def test_what_a_package_takes_from_its_modules_is_documented_once(site: Path) -> None:
     html = (site / "reference" / "rejection.html").read_text(encoding="utf-8")
     headings = re.findall(r'<h\d id="([\w.]+)" class="doc doc-heading">', html)
-    assert "totalcal.rejection.gate.Gate" in headings
-    assert "totalcal.rejection.Gate" not in headings
-    assert 'href="#totalcal.rejection.gate.Gate"' in html
+    assert "totalcal.decisions.gate.Gate" in headings
+    assert "totalcal.decisions.Gate" not in headings
+    assert 'href="#totalcal.decisions.gate.Gate"' in html
 
 
 def test_every_command_shows_its_help(site: Path) -> None:
@@ -281,7 +281,7 @@ def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: py
             "[a](../src/totalcal/functional/cells.py)",
             "[a](reference/functional.md#totalcal.functional.cells)",
         ),
-        ("[a](../src/totalcal/process.py)", "[a](reference/core.md#totalcal.process)"),
+        ("[a](../src/totalcal/process.py)", "[a](reference/core.md#totalcal.models.process)"),
         ("[a](../tests/contracts)", "a"),
         ("[tests/contracts](../tests/contracts)", "`tests/contracts`"),
         ("[a](../CONTRIBUTING.md)", "[a](contributing.md)"),

@@ -15,7 +15,7 @@ import totalcal
 from totalcal.cli import app
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
 from totalcal.files.own import load_named, made_backbone
-from totalcal.predicting.stream import predict_file
+from totalcal.files.predicting.stream import predict_file
 
 CODE = """
 from torch import nn
@@ -116,7 +116,7 @@ def test_predict_takes_the_net_from_the_current_folder(own_code):
 
 
 def test_export_takes_it_too(own_code, monkeypatch):
-    from totalcal.exporting import writing
+    from totalcal.files.exporting import writing
 
     exported = []
     monkeypatch.setattr(writing, "export", lambda saved, *_, **__: exported.append(saved))

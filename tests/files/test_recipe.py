@@ -10,12 +10,13 @@ import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from totalcal import MODELS, Batch, KLScales, bnn, edl, etp, load, remember, save, wrap
-from totalcal.backbones import BACKBONES, mlp
+import totalcal_lab.backbones  # noqa: F401 - it registers its nets
+from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, remember, save, wrap
 from totalcal.errors import ModelFileError, TotalcalError
 from totalcal.files.container import read_container, summary, write_container
 from totalcal.files.recipe import recipe_of, restore_settings, settings_of, why_no_recipe
 from totalcal.functional.cells import blend, identity, one_class_each
+from totalcal.nets import BACKBONES, mlp
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.types import ContextUse
 
@@ -35,8 +36,8 @@ def other(value):
             return value + "?"
         case None:
             return 7
-        case KLScales():
-            return KLScales(0.5, math.inf, 0.25, 3)
+        case LossWeights():
+            return LossWeights(0.5, math.inf, 0.25, 3)
         case list() | tuple():
             return type(value)(other(each) for each in value)
         case ContextUse():
@@ -83,7 +84,7 @@ def test_the_property_sees_what_a_factory_sets(name):
     """Each argument of the factory is a weight's shape or a setting: none is lost on the way."""
     settings = settings_of(MODELS[name](mlp(4, 3), 3))
     assert settings[""]["num_classes"] == 3
-    assert settings[""]["kl_scales"]["record"] == "KLScales"
+    assert settings[""]["loss_weights"]["record"] == "LossWeights"
     if name == "etp":
         assert {"retention", "cell_variance", "update_rule", "write_draws"} <= settings["latent"].keys()
         assert settings["backbone.linear1"]["prior"] == {
@@ -188,7 +189,7 @@ def test_a_file_of_version_0_1_still_reads(name):
         assert saved.classes == ("ant", "bee", "cat")
     if name == "np":
         assert recipe_of(saved.model).model == "neural_process"
-        assert saved.model.kl_scales.latent == 0.5
+        assert saved.model.loss_weights.latent == 0.5
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
@@ -252,18 +253,18 @@ def test_a_domain_memory_of_another_version_is_refused_with_what_to_do(tmp_path)
 
 def test_files_with_names_of_before_give_the_same_model(tmp_path):
     model = etp(mlp(4, 3), 3, local_kl_scale=0.25, weight_kl_scale=0.5)
-    model.kl_scales = KLScales(0.25, 2.0, 0.75, 3)
+    model.loss_weights = LossWeights(0.25, 2.0, 0.75, 3)
     save(model, tmp_path / "today")
     content = read_container(tmp_path / "today")
     arguments, settings = content.description["recipe"]["arguments"], content.description["settings"][""]
     for name in ("local_kl", "weight_kl"):
         arguments[name] = arguments.pop(f"{name}_scale")
-    del settings["kl_scales"]
+    del settings["loss_weights"]
     values = {"local": 0.25, "latent": 2.0, "weight": 0.75, "local_ramp": 3}
     settings["weights"] = {"record": "LossWeights", "values": values}
     write_container(tmp_path / "before", content)
-    assert load(tmp_path / "before").model.kl_scales == model.kl_scales
+    assert load(tmp_path / "before").model.loss_weights == model.loss_weights
     del content.description["settings"]  # as in format 1
     content.description["format"] = 1
     write_container(tmp_path / "first", content)
-    assert load(tmp_path / "first").model.kl_scales == KLScales(local=0.25, weights=0.5)
+    assert load(tmp_path / "first").model.loss_weights == LossWeights(local=0.25, weights=0.5)

@@ -8,16 +8,17 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
+import totalcal_lab.backbones  # noqa: F401 - it registers its nets
 from totalcal import MODELS, Predictive, etp
-from totalcal.backbones import BACKBONES, mlp
+from totalcal.calibration.wrapping import wrap
+from totalcal.data.preprocessing import Preprocessing
+from totalcal.decisions import Gate
 from totalcal.errors import InputError, ModelFileError
 from totalcal.files.container import summary
 from totalcal.files.recipe import Recipe
 from totalcal.files.saved import load, save
-from totalcal.preprocessing import Preprocessing
-from totalcal.rejection import Gate
+from totalcal.nets import BACKBONES, mlp
 from totalcal.types import ContextUse, PointMass
-from totalcal.wrapping import wrap
 
 
 @pytest.mark.parametrize("name", list(MODELS))

@@ -8,21 +8,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from totalcal.backbones import mlp, resnet18, small_convnet
 from totalcal.functional.moments import Moments
+from totalcal.nets import mlp, small_convnet
 from totalcal.parts.latents import ExternalMemory, NoLatent, SetLatent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
 from totalcal.parts.moments import (
-    UntaughtLayerError,
+    NoMomentRuleError,
     embedding_points,
     moment_rule,
-    outdo_ten_draws,
+    moments_supported,
     propagate,
     readout_points,
 )
 from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLinear, mean_field
+from totalcal_lab.backbones import resnet18
 
 
 class Residual(nn.Module):
@@ -156,7 +157,7 @@ def test_rules_agree_with_draws_of_independent_entries(layer, shape) -> None:
 
 def test_a_layer_that_nobody_has_taught_is_named() -> None:
     net = random_weights(nn.Sequential(nn.Linear(6, 4), nn.Sequential(nn.LayerNorm(4)), nn.Linear(4, 3)))
-    with pytest.raises(UntaughtLayerError, match="LayerNorm") as caught:
+    with pytest.raises(NoMomentRuleError, match="LayerNorm") as caught:
         embedding_points(net, inputs(2, 6))
     assert caught.value.place_in(net) == "1.0"
 
@@ -167,7 +168,7 @@ def test_a_rule_of_ones_own_is_followed() -> None:
             return rows / 3
 
     net = random_weights(nn.Sequential(nn.Linear(6, 3), Third()))
-    with pytest.raises(UntaughtLayerError, match="no rule, and no layers"):
+    with pytest.raises(NoMomentRuleError, match="no rule, and no layers"):
         embedding_points(net, inputs(2, 6))
     moment_rule(Third)(lambda layer, given: Moments(given.mean / 3, given.variance / 9))
     assert_close(embedding_points(net, inputs(2, 6)), embedding_points(net[:1], inputs(2, 6)) / 3)
@@ -182,7 +183,7 @@ def test_a_rule_of_ones_own_is_followed() -> None:
 )
 def test_layers_that_look_at_other_rows_or_draw_by_themselves_are_refused(layer, reason) -> None:
     net = random_weights(nn.Sequential(nn.Linear(6, 4), layer, nn.Linear(4, 3))).train()
-    with pytest.raises(UntaughtLayerError, match=reason):
+    with pytest.raises(NoMomentRuleError, match=reason):
         embedding_points(net, inputs(4, 6))
 
 
@@ -191,14 +192,14 @@ def test_randomness_that_nobody_was_told_of_is_noticed_before_the_first_layer_th
         def forward(self, rows: Tensor) -> Tensor:
             return rows * (torch.rand(()) - 0.5).sign()
 
-    with pytest.raises(UntaughtLayerError, match="random numbers of its own"):
+    with pytest.raises(NoMomentRuleError, match="random numbers of its own"):
         embedding_points(nn.Sequential(Coin(), random_weights(nn.Linear(6, 3))), inputs(2, 6))
 
 
 def test_a_layer_with_hooks_is_left_to_passes_of_the_net() -> None:
     net = random_weights(nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)))
     net[1].register_forward_hook(lambda *_: None)
-    with pytest.raises(UntaughtLayerError, match="hooks"):
+    with pytest.raises(NoMomentRuleError, match="hooks"):
         embedding_points(net, inputs(2, 6))
 
 
@@ -244,10 +245,10 @@ def test_other_latents_read_with_one_fixed_noise() -> None:
     ],
 )
 def test_moments_are_preferred_where_they_have_been_shown_to_be_better(net, latent, classes, better) -> None:
-    assert outdo_ten_draws(net, latent, classes) is better
+    assert moments_supported(net, latent, classes) is better
 
 
 def test_a_hook_on_a_layer_that_draws_speaks_for_draws() -> None:
     net = random_weights(mlp(6, 3))
     list(net)[-1].register_forward_hook(lambda *_: None)
-    assert not outdo_ten_draws(net, NoLatent(), 3)
+    assert not moments_supported(net, NoLatent(), 3)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from totalcal.memory.features import Collector, Tap, tap
 from totalcal.parts.repeating import repeated, repeated_and_mean
 from totalcal.parts.sampling import Noise, Sharing, sampling
-from totalcal.parts.taps import Collector, Tap, tap
 from totalcal.parts.weights import MeanFieldLinear, mean_field
 
 DRAWS = 4000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from totalcal.report.boards import boards
+from totalcal_lab.pages.boards import boards
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 

@@ -10,9 +10,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Batch, models, scores
-from totalcal.backbones import mlp
 from totalcal.baselines import Ensemble, MCDropout, TemperatureScaled
 from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError
+from totalcal.nets import mlp
 from totalcal.scores.evaluate import evaluate_files, read_outputs
 
 

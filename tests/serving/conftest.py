@@ -10,15 +10,15 @@ import torch
 from sklearn.datasets import load_digits
 
 import totalcal
+from totalcal.data.preprocessing import PictureSteps, Preprocessing
+from totalcal.decisions import FalseRejection, Gate
+from totalcal.decisions.monitor import Monitor, watched_scores
+from totalcal.decisions.predictions import PredictionSets
 from totalcal.files.saved import SavedModel
-from totalcal.monitoring import Monitor, watched_scores
-from totalcal.preprocessing import PictureSteps, Preprocessing
-from totalcal.rejection import FalseRejection, Gate
-from totalcal.rejection.predictions import PredictionSets
+from totalcal.memory.thumbnails import Thumbnails
 from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server
 from totalcal.serving.service import Service
-from totalcal.thumbnails import Thumbnails
 
 
 @pytest.fixture(scope="session")

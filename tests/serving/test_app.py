@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import totalcal
+from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import InputError
+from totalcal.files.predicting.answers import answers
+from totalcal.files.predicting.inputs import rows_of
 from totalcal.files.saved import SavedModel
-from totalcal.predicting.answers import answers
-from totalcal.predicting.inputs import rows_of
-from totalcal.rejection.predictions import PredictionSets
 from totalcal.serving.listening import check_binding
 from totalcal.serving.service import Service
 

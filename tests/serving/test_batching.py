@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from totalcal.predicting.answers import Answers
+from totalcal.files.predicting.answers import Answers
 from totalcal.serving.batching import Batcher, BusyError, ClosedError
 
 

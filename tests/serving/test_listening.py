@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import totalcal
-from totalcal.backbones import mlp
-from totalcal.predicting.stream import predict_file
+from totalcal.files.predicting.stream import predict_file
+from totalcal.nets import mlp
 from totalcal.serving.service import Service
 
 from .conftest import Running

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from schemathesis.checks import positive_data_acceptance
 
 import totalcal
-from totalcal.backbones import mlp
+from totalcal.data.preprocessing import Preprocessing
 from totalcal.files.saved import SavedModel
-from totalcal.preprocessing import Preprocessing
+from totalcal.nets import mlp
 from totalcal.serving.guard import Limits
 from totalcal.serving.service import Service
 

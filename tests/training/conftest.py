@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal import etp
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.callbacks import Callback
 from totalcal.training.history import StepReport
 

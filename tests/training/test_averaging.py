@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
 from totalcal import etp, fit, softmax
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.averaging import AveragedWeights
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.checkpoint import load_checkpoint

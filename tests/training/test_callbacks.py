@@ -11,7 +11,7 @@ from torch import Tensor
 
 from totalcal import fit
 from totalcal.errors import MissingExtraError
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.callbacks import Callback, Plan, ProgressBar, TensorBoard
 from totalcal.training.history import EpochReport, StepReport
 

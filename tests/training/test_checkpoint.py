@@ -18,8 +18,8 @@ import torch
 from filelock import FileLock
 
 import totalcal
-from totalcal.backbones import mlp
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.nets import mlp
 from totalcal.training import checkpoint as checkpoints
 from totalcal.training.checkpoint import (
     FORMAT,

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import MODELS, etp, fit, softmax
 from totalcal.errors import CheckpointError, DivergenceError, InputError
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.checkpoint import load_checkpoint
 from totalcal.training.options import Augmentation, Contexts, Optimisation
 

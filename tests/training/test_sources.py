@@ -27,7 +27,7 @@ from torch.utils.data import (
 
 from totalcal import bnn, fit
 from totalcal.errors import CheckpointError, InputError
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.batches import epoch_batches, share_of_rank
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.options import ADAM, PAPER_CONTEXTS, Settings

@@ -16,13 +16,13 @@ from totalcal import edl, etp, fit
 from totalcal.baselines import Ensemble
 from totalcal.errors import InputError
 from totalcal.functional import dirichlet
+from totalcal.models.process import TuringProcess
 from totalcal.parts.heads import EvidentialHead, LinearEvidence, PointHead
-from totalcal.process import TuringProcess
 from totalcal.scores.external import from_module
 from totalcal.training.options import Augmentation, Distillation, Optimisation
 from totalcal.training.targets import (
     Mixture,
-    Targets,
+    SoftTargets,
     augmented,
     cut_out,
     distance_to_teacher,
@@ -58,7 +58,7 @@ def test_a_mixed_loss_is_linear_in_the_shares(evidential: EvidentialHead, rows: 
     alpha = evidential.belief(embedding, readout).log_concentration.detach().double().exp().numpy()
     soft = 0.7 * np.eye(3)[labels.numpy()] + 0.3 * np.eye(3)[labels.flip(0).numpy()]
     expected = (digamma(alpha.sum(1)) - (soft * digamma(alpha)).sum(1)).mean()
-    nll, local_kl = Targets(Mixture(labels.flip(0), 0.3)).loss(evidential, *rows)
+    nll, local_kl = SoftTargets(Mixture(labels.flip(0), 0.3)).loss(evidential, *rows)
     assert nll.item() == pytest.approx(expected, rel=1e-6)
     assert float(local_kl) == pytest.approx(float(evidential.loss(*rows)[1]))
 
@@ -67,7 +67,7 @@ def test_smoothing_a_point_head_is_pytorchs_own(rows: tuple[Tensor, ...]) -> Non
     torch.manual_seed(0)
     head = PointHead(LinearEvidence(3, 3))
     embedding, readout, labels = rows
-    nll, _ = Targets(smoothing=0.1).loss(head, *rows)
+    nll, _ = SoftTargets(smoothing=0.1).loss(head, *rows)
     logits = head.belief(embedding, readout).logits
     expected = nn.functional.cross_entropy(logits, labels, label_smoothing=0.1)
     assert nll.item() == pytest.approx(float(expected), rel=1e-6)
@@ -80,7 +80,7 @@ def test_smoothing_a_belief_takes_the_mean_over_all_labels(
     alpha = evidential.belief(embedding, readout).log_concentration.detach().double().exp().numpy()
     soft = 0.9 * np.eye(3)[labels.numpy()] + 0.1 / 3
     expected = (digamma(alpha.sum(1)) - (soft * digamma(alpha)).sum(1)).mean()
-    nll, _ = Targets(smoothing=0.1).loss(evidential, *rows)
+    nll, _ = SoftTargets(smoothing=0.1).loss(evidential, *rows)
     assert nll.item() == pytest.approx(expected, rel=1e-6)
 
 

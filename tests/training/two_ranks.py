@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from totalcal import anp, enp, etp, fit, remember, softmax
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.options import Hardware
 
 RANKS = 2

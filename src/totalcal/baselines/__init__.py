@@ -11,6 +11,7 @@ from totalcal.baselines.baseline import (
     baseline_named,
     temperature_scaled,
 )
+from totalcal.baselines.ood import OODScored
 
 __all__ = [
     "BASELINES",
@@ -18,6 +19,7 @@ __all__ = [
     "Ensemble",
     "MCDropout",
     "Nets",
+    "OODScored",
     "TemperatureScaled",
     "TrainNet",
     "baseline_named",

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from totalcal.decisions import predict_like
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.inputs import Inputs, call, device
-from totalcal.rejection import predict_like
 from totalcal.scores.arrays import check_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import OutputKind, as_predictive, eval_mode, from_module, received_by

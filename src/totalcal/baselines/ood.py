@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from totalcal.errors import UnknownNameError
-from totalcal.functional.distances import Distances, Moments, mahalanobis, moments, relative_mahalanobis
 from totalcal.inputs import Inputs
-from totalcal.process import TuringProcess
-from totalcal.remembering import last_layer
+from totalcal.memory.distances import Distances, Moments, mahalanobis, moments, relative_mahalanobis
+from totalcal.memory.remembering import last_layer
+from totalcal.models.process import TuringProcess
 from totalcal.training.sources import Data
 from totalcal.types import Predictive
 

@@ -2,10 +2,12 @@
 
 import sys
 
-from totalcal.cli import data, doctor, grid, models, results, studies  # noqa: F401
-from totalcal.cli.app import app, run
+from totalcal.cli import demo, doctor, models  # noqa: F401
+from totalcal.cli.app import FIGURE, Example, ExitCode, app, application, ends_in, run_application
+
+__all__ = ["FIGURE", "Example", "ExitCode", "app", "application", "ends_in", "main", "run_application"]
 
 
 def main() -> None:
     """The `totalcal` of the shell."""
-    sys.exit(run(app, sys.argv[1:]))
+    sys.exit(run_application(app, sys.argv[1:]))

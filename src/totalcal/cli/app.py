@@ -71,13 +71,13 @@ def example_of(command: Any) -> str:
     return command.epilog.line if isinstance(command.epilog, Example) else ""
 
 
-def run(app: Callable[..., Any], arguments: list[str]) -> int:
+def run_application(app: typer.Typer, arguments: list[str]) -> int:
     """Run a command and return its exit code; what goes wrong is one line, or a traceback with --debug."""
     words = [word for word in arguments if word != "--debug"]  # wherever it stands
     debug = len(words) < len(arguments)
     try:
         with nullcontext() if debug else _warnings_in_one_line():
-            return app(words, prog_name="totalcal", standalone_mode=False) or ExitCode.DONE
+            return app(words, prog_name=app.info.name, standalone_mode=False) or ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted")
         return ExitCode.INTERRUPTED
@@ -165,29 +165,40 @@ OWN_BACKBONE = typer.Option(
 )
 """The option of every command that opens a model file."""
 
-app = typer.Typer(
-    name="totalcal",
-    cls=WithExamples,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="Classifiers that know what they do not know, and prove it.",
-    epilog="Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 130 interrupted.",
+EXIT_CODES = (
+    "Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 3 some rows could not be used · "
+    "4 the stream has shifted · 130 interrupted."
 )
+
+
+def application(name: str, summary: str) -> typer.Typer:
+    """An application whose commands show an example each, with --version and --debug before any of them."""
+    made = typer.Typer(
+        name=name,
+        cls=WithExamples,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        help=summary,
+        epilog=EXIT_CODES,
+    )
+
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"{name} {__version__}")
+            raise typer.Exit
+
+    @made.callback()
+    def options(
+        version: bool = typer.Option(
+            False, "--version", help="Print the version.", callback=print_version, is_eager=True
+        ),
+        debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    ) -> None:
+        """Options that stand before any command."""
+
+    return made
+
+
+app = application("totalcal", "Classifiers that know what they do not know, and prove it.")
 """The application that `totalcal` runs; every file of commands adds its own."""
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"totalcal {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version.", callback=_print_version, is_eager=True
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
-) -> None:
-    """Options that stand before any command."""

@@ -58,7 +58,7 @@ def predict(
     """
     from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from totalcal.predicting.stream import predict_file
+    from totalcal.files.predicting.stream import predict_file
 
     columns = SpinnerColumn(), TextColumn("rows"), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, transient=True) as progress:
@@ -98,7 +98,7 @@ def export(
     backbone: str | None = OWN_BACKBONE,
 ) -> None:
     """Write a model as one program for onnxruntime, or for torch alone; it is checked against the model."""
-    from totalcal.exporting.writing import export_file
+    from totalcal.files.exporting.writing import export_file
 
     done = export_file(file, output, to=to, draws=draws, seed=seed, example=example, backbone=backbone)
     typer.echo(
@@ -200,7 +200,7 @@ def watch(
 
     Exit status 4 says that they have.
     """
-    from totalcal.watching import check_figure, draw, watch_file
+    from totalcal.decisions.watching import check_figure, draw, watch_file
 
     if output is not None:
         check_figure(output)

@@ -1,9 +1,6 @@
-"""Data: sets by name as arrays, wherever they come from; batches; the tasks of the paper.
+"""What users bring and what the demo runs on: arrays, pictures, tables, their preprocessing.
 
 The names resolve when they are first used; `__init__.pyi` lists them.
-
->>> from totalcal.data import load
->>> images, labels = load("digits", "test")
 """
 
 import lazy_loader

@@ -1,1 +1,8 @@
-"""One file per model: weights, memory, gate, preprocessing, class names; a zip of safetensors and JSON."""
+"""Models to files and back; hardened readers; prediction of files; export.
+
+The names resolve when they are first used; `__init__.pyi` lists them.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError, deserialize
 
 from totalcal.errors import ModelFileError
-from totalcal.whole_files import whole_file
+from totalcal.files.whole_files import whole_file
 
 FORMAT = 3  # the newest that is read: one with steps; others are written as 2
 _WITHOUT_STEPS = 2  # 1 had no settings beside the recipe, and gates that do not know their draws

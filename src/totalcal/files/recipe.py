@@ -13,16 +13,16 @@ from typing import Any, Self
 
 from torch import nn
 
-from totalcal.backbones import BACKBONES
+from totalcal.calibration.wrapping import wrap
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import MODELS
+from totalcal.models.process import TuringProcess
+from totalcal.nets import BACKBONES
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
-from totalcal.process import TuringProcess
 from totalcal.registry import ALIASES, current_setting
-from totalcal.types import ContextUse, KLScales
-from totalcal.wrapping import wrap
+from totalcal.types import ContextUse, LossWeights
 
 _MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
     {**MODELS, **{old: MODELS[name] for old, name in ALIASES.items()}, "wrap": wrap}
@@ -30,11 +30,11 @@ _MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({**UPDATE_RULES, **CELL_STARTS})
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
-    {record.__name__: record for record in (KLScales, LogUniformPrior, NormalPrior)}
+    {record.__name__: record for record in (LossWeights, LogUniformPrior, NormalPrior)}
 )
 """What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
 
-_RENAMED_SETTINGS: Mapping[tuple[str, str], str] = MappingProxyType({("", "weights"): "kl_scales"})
+_RENAMED_SETTINGS: Mapping[tuple[str, str], str] = MappingProxyType({("", "weights"): "loss_weights"})
 """Settings by their names of before, by the path of the layer."""
 
 _DOMAIN = "domain"
@@ -64,7 +64,11 @@ class Recipe:
         if self.model not in _MAKERS:
             raise UnknownNameError("model", self.model, _MAKERS)
         if self.backbone is not None and self.backbone not in BACKBONES:
-            raise UnknownNameError("backbone", self.backbone, BACKBONES)
+            raise InputError(
+                f"this file names the net {self.backbone!r}, which nobody has registered. Import the package "
+                "that makes it (totalcal_lab.backbones has the paper's), or hand the net over, "
+                "load(path, backbone=net)."
+            )
         for name, value in {**self.arguments, **self.backbone_arguments}.items():
             if not _can_say(value):
                 raise InputError(f"a recipe holds plain values, but {name} is {type(value).__name__}.")
@@ -90,15 +94,15 @@ class Recipe:
         return {
             "model": self.model,
             "num_classes": self.num_classes,
-            "arguments": {name: _said(value) for name, value in self.arguments.items()},
+            "arguments": {name: encode(value) for name, value in self.arguments.items()},
             "backbone": self.backbone,
-            "backbone_arguments": {name: _said(value) for name, value in self.backbone_arguments.items()},
+            "backbone_arguments": {name: encode(value) for name, value in self.backbone_arguments.items()},
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         meant = {
-            part: {current_setting(name): _meant(value) for name, value in content.get(part, {}).items()}
+            part: {current_setting(name): decode(value) for name, value in content.get(part, {}).items()}
             for part in ("arguments", "backbone_arguments")
         }
         return cls(**{**content, **meant})
@@ -159,7 +163,7 @@ def settings_of(model: nn.Module) -> Settings:
     0.99
     """
     found = {
-        path: {name: _said(value) for name, value in _attributes(layer) if _can_say(value)}
+        path: {name: encode(value) for name, value in _attributes(layer) if _can_say(value)}
         for path, layer in model.named_modules()
         if (_is_ours(layer) or _is_of_torch(layer)) and not _within(path, _DOMAIN)
     }
@@ -173,7 +177,7 @@ def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]
         layer = layers.get(path)
         for said, content in values.items():
             name = _RENAMED_SETTINGS.get((path, said), said)
-            where, value = f"{path}.{name}".lstrip("."), _meant(content)
+            where, value = f"{path}.{name}".lstrip("."), decode(content)
             if layer is not None and _knows(layer, name):
                 setattr(layer, name, _alike(getattr(layer, name), value, where))
             elif not _within(path, "backbone"):
@@ -201,8 +205,8 @@ def _can_say(value: object) -> bool:
     return named or is_plain(value) or _RECORDS.get(type(value).__name__) is type(value)
 
 
-def _said(value: Any) -> Any:
-    """A value as JSON keeps it; `_meant` takes it back."""
+def encode(value: Any) -> Any:
+    """A value as JSON keeps it; `decode` takes it back."""
     if isinstance(value, ContextUse):
         return {"context_use": value.name}
     if callable(value):
@@ -211,24 +215,24 @@ def _said(value: Any) -> Any:
         fields = value._asdict() if hasattr(value, "_asdict") else asdict(value)
         return {
             "record": type(value).__name__,
-            "values": {name: _said(each) for name, each in fields.items()},
+            "values": {name: encode(each) for name, each in fields.items()},
         }
     if isinstance(value, float) and not math.isfinite(value):
         return {"number": str(value)}
     return value
 
 
-def _meant(content: Any) -> Any:
+def decode(content: Any) -> Any:
     match content:
         case {"context_use": str(name)}:
             return ContextUse[name]
         case {"function": str(name)}:
             return _looked_up("function", name, _FUNCTIONS)
         case {"record": "LossWeights", "values": {"weight": weights, **others}}:  # the name of before
-            return _meant({"record": "KLScales", "values": {**others, "weights": weights}})
+            return decode({"record": "LossWeights", "values": {**others, "weights": weights}})
         case {"record": str(name), "values": dict(values)}:
             record = _looked_up("record", name, _RECORDS)
-            return record(**{each: _meant(value) for each, value in values.items()})
+            return record(**{each: decode(value) for each, value in values.items()})
         case {"number": str(text)}:
             return float(text)
         case _ if is_plain(content):

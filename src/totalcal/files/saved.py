@@ -19,6 +19,10 @@ from torch.nn.modules.module import (
 )
 
 from totalcal import __version__
+from totalcal.data.preprocessing import PictureSteps, Preprocessing
+from totalcal.decisions import Decisions, Gate
+from totalcal.decisions.monitor import Monitor
+from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.recipe import (
@@ -32,13 +36,9 @@ from totalcal.files.recipe import (
 )
 from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
-from totalcal.monitoring import Monitor
-from totalcal.parts.domain import DomainMemory
-from totalcal.preprocessing import PictureSteps, Preprocessing
-from totalcal.process import Context, TuringProcess, as_context
-from totalcal.rejection import Decisions, Gate
-from totalcal.rejection.predictions import PredictionSets
-from totalcal.thumbnails import Thumbnails
+from totalcal.memory.domain import DomainMemory
+from totalcal.memory.thumbnails import Thumbnails
+from totalcal.models.process import Context, TuringProcess, as_context
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 ClassName = str | int | float | bool
@@ -83,7 +83,7 @@ class SavedModel:
         Args:
             rows: One entry per row, as the preprocessing takes them.
             draws: As in `TuringProcess.predict`. Without them predictions are made as the gate or else the
-                sets of classes need them, or as the model usually does (`TuringProcess.usual_draws`).
+                sets of classes need them, or as the model usually does (`TuringProcess.default_draws`).
 
         Returns:
             As `TuringProcess.predict_shared`.
@@ -275,7 +275,7 @@ def _model(
     _match_precision(made, state)
     if description.get("domain") is not None:
         try:
-            made.settle_in(_domain(description["domain"], state))
+            made.set_domain(_domain(description["domain"], state))
         except UnknownNameError as error:
             raise ModelFileError(f"its domain memory reads this net: {error} {_AS_IT_WAS}") from error
     _check_fit(made, state)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from totalcal import registry
 from totalcal.errors import UnknownNameError
-from totalcal.process import TuringProcess
+from totalcal.models.process import GivenContext, TuringProcess
 
 Model = Callable[..., TuringProcess]
 """A factory: a backbone and the number of classes in, a process out."""
@@ -23,7 +23,7 @@ MODELS: Mapping[str, Model] = MappingProxyType({name: _factory(name) for name in
 
 globals().update(MODELS)  # after the imports, which leave the files under these names
 
-__all__ = ["MODELS", "model_named", *MODELS]
+__all__ = ["MODELS", "GivenContext", "TuringProcess", "model_named", *MODELS]
 
 
 def model_named(name: str) -> Model:

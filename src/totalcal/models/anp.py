@@ -5,11 +5,11 @@ Its M is the context itself, which it must carry along: `predict(â€¦, context=â€
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EvidentialHead, LinearEvidence
 from totalcal.parts.latents import TargetLatent
-from totalcal.process import TuringProcess
-from totalcal.types import ContextUse, KLScales
+from totalcal.types import ContextUse, LossWeights
 
 
 @stamped
@@ -49,5 +49,5 @@ def anp(
         latent=latent,
         head=EvidentialHead(LinearEvidence(num_classes, latent.width), nn.Linear(latent.width, num_classes)),
         num_classes=num_classes,
-        kl_scales=KLScales(local=local_kl_scale, latent=latent_kl_scale),
+        loss_weights=LossWeights(local=local_kl_scale, latent=latent_kl_scale),
     )

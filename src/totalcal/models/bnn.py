@@ -2,12 +2,12 @@
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EmbeddingEvidence, PointHead
 from totalcal.parts.latents import NoLatent
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 @stamped
@@ -45,5 +45,5 @@ def bnn(
         latent=NoLatent(),
         head=PointHead(EmbeddingEvidence()),
         num_classes=num_classes,
-        kl_scales=KLScales(weights=weight_kl_scale),
+        loss_weights=LossWeights(weights=weight_kl_scale),
     )

@@ -2,11 +2,11 @@
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import Evidence, SquaredErrorHead
 from totalcal.parts.latents import NoLatent
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 @stamped
@@ -49,5 +49,5 @@ def edl(
         latent=NoLatent(),
         head=SquaredErrorHead(evidence),
         num_classes=num_classes,
-        kl_scales=KLScales(local=local_kl_scale, local_ramp=local_ramp),
+        loss_weights=LossWeights(local=local_kl_scale, local_ramp=local_ramp),
     )

@@ -2,11 +2,11 @@
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EvidentialHead, LinearEvidence
 from totalcal.parts.latents import TargetLatent
-from totalcal.process import TuringProcess
-from totalcal.types import ContextUse, KLScales
+from totalcal.types import ContextUse, LossWeights
 
 
 @stamped
@@ -47,5 +47,5 @@ def enp(
         latent=latent,
         head=EvidentialHead(LinearEvidence(num_classes, latent.width), nn.Linear(latent.width, num_classes)),
         num_classes=num_classes,
-        kl_scales=KLScales(local=local_kl_scale, latent=latent_kl_scale),
+        loss_weights=LossWeights(local=local_kl_scale, latent=latent_kl_scale),
     )

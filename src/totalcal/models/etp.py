@@ -5,12 +5,12 @@ import copy
 from torch import nn
 
 from totalcal.functional.cells import CellStart, UpdateRule, squared_noise, tanh_blend
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EvidenceMap, EvidentialHead, evidence_map_named
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.weights import Layers, WeightPrior, mean_field
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 @stamped
@@ -78,5 +78,5 @@ def etp(
         latent=memory,
         head=EvidentialHead(evidence, prior_map=nn.Identity()),
         num_classes=num_classes,
-        kl_scales=KLScales(local=local_kl_scale, weights=weight_kl_scale),
+        loss_weights=LossWeights(local=local_kl_scale, weights=weight_kl_scale),
     )

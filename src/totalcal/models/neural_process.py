@@ -2,11 +2,11 @@
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import LinearEvidence, PointHead
 from totalcal.parts.latents import SetLatent
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 @stamped
@@ -39,5 +39,5 @@ def neural_process(
         latent=latent,
         head=PointHead(LinearEvidence(num_classes, latent.width)),
         num_classes=num_classes,
-        kl_scales=KLScales(latent=latent_kl_scale),
+        loss_weights=LossWeights(latent=latent_kl_scale),
     )

@@ -2,11 +2,11 @@
 
 from torch import nn
 
+from totalcal.models.process import TuringProcess
 from totalcal.origin import stamped
 from totalcal.parts.heads import EmbeddingEvidence, PointHead
 from totalcal.parts.latents import NoLatent
-from totalcal.process import TuringProcess
-from totalcal.types import KLScales
+from totalcal.types import LossWeights
 
 
 @stamped
@@ -34,5 +34,5 @@ def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
         latent=NoLatent(),
         head=PointHead(EmbeddingEvidence()),
         num_classes=num_classes,
-        kl_scales=KLScales(),
+        loss_weights=LossWeights(),
     )

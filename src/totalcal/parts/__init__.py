@@ -1,1 +1,8 @@
-"""The parts a process is put together from, by slot: weights, latents, heads."""
+"""The parts a process is put together from, by slot: weights, latents, heads.
+
+The names resolve when they are first used; `__init__.pyi` lists them.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

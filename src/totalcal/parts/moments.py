@@ -5,7 +5,7 @@
 
 What comes before the first layer with a distribution runs as it is, whatever it is. After it each layer needs
 a rule, by its type: `moment_rule` adds one. Modules without a rule are taken apart (torch.fx) until their
-layers have one; where that fails, `UntaughtLayerError` names the layer.
+layers have one; where that fails, `NoMomentRuleError` names the layer.
 
 Entries are treated as independent of each other, but for the last linear layer, whose outputs' covariance is
 kept. For a chain of linear layers with ReLU between them nothing else is lost up to the second hidden layer:
@@ -30,11 +30,11 @@ from totalcal.functional import moments
 from totalcal.functional.cells import read_along
 from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
 from totalcal.inputs import Inputs, call
+from totalcal.memory.features import Collector
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
 from totalcal.parts.repeating import has_hooks, passed_at_means
 from totalcal.parts.sampling import AtMeans, Noise, Sharing, StochasticLayer
-from totalcal.parts.taps import Collector
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
 from totalcal.types import Batch
 
@@ -48,7 +48,7 @@ _GRAPHS: "WeakKeyDictionary[nn.Module, fx.Graph]" = WeakKeyDictionary()
 _PERCEPTRON = (MeanFieldLinear, nn.Linear, nn.Identity, nn.Flatten, nn.Dropout, nn.ReLU, nn.GELU, nn.Tanh)
 
 
-class UntaughtLayerError(TotalcalError):
+class NoMomentRuleError(TotalcalError):
     """Nobody has said how means and variances go through a layer."""
 
     def __init__(self, layer: nn.Module, reason: str) -> None:
@@ -87,16 +87,16 @@ def embedding_points(backbone: nn.Module, inputs: Inputs, first_mean: Tensor | N
     `first_mean` is what the first layer gives at mean weights, where it is known.
 
     Raises:
-        UntaughtLayerError: A layer after the first with a distribution has no rule.
+        NoMomentRuleError: A layer after the first with a distribution has no rule.
     """
     if not _is_random(backbone):
         return call(backbone, inputs).unsqueeze(0)
     if not isinstance(inputs, Tensor):
-        raise UntaughtLayerError(backbone, "it takes several tensors")
+        raise NoMomentRuleError(backbone, "it takes several tensors")
     state = _random_state()
     embedding, factor = _embedding(backbone, inputs, first_mean)
     if state is not None and not torch.equal(state, torch.get_rng_state()):
-        raise UntaughtLayerError(backbone, "a layer draws random numbers of its own")
+        raise NoMomentRuleError(backbone, "a layer draws random numbers of its own")
     if factor is None:
         return embedding.unsqueeze(0)
     classes = embedding.shape[-1]
@@ -127,14 +127,14 @@ def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> 
     return read_along(embedding, latent.cells, keys, math.sqrt(latent.cell_variance), along, across)
 
 
-def outdo_ten_draws(backbone: nn.Module, latent: Latent, num_classes: int) -> bool:
+def moments_supported(backbone: nn.Module, latent: Latent, num_classes: int) -> bool:
     """Whether moments are known to come closer to many draws than ten do (docs/moments.md has the figures).
 
     That has been shown where all layers from the first with a distribution on are those of a perceptron, a
     memory has one head, and the classes are few enough to keep their covariance.
 
     >>> from totalcal.parts.latents import NoLatent
-    >>> outdo_ten_draws(nn.Linear(4, 3), NoLatent(), 3), outdo_ten_draws(nn.Linear(4, 99), NoLatent(), 99)
+    >>> moments_supported(nn.Linear(4, 3), NoLatent(), 3), moments_supported(nn.Linear(4, 99), NoLatent(), 99)
     (True, False)
     """
     drawing = dropwhile(lambda link: not _is_random(link), _links(backbone))
@@ -163,7 +163,7 @@ def propagate(module: nn.Module, value: Value) -> Value:
         known: Tensor = module(value)
         return known
     if has_hooks(module):
-        raise UntaughtLayerError(module, "it has hooks, which a rule would not call")
+        raise NoMomentRuleError(module, "it has hooks, which a rule would not call")
     if isinstance(module, MeanFieldLayer | nn.Linear | nn.Conv2d):
         return moments.linear(value, _weight(module), module.bias, _product(module))
     if type(module) is nn.Sequential:
@@ -241,7 +241,7 @@ def _product(layer: nn.Module) -> moments.Product:
     if isinstance(layer, MeanFieldLinear | nn.Linear):
         return F.linear
     if not isinstance(layer, MeanFieldConv2d | nn.Conv2d) or layer.padding_mode != "zeros":
-        raise UntaughtLayerError(layer, "only linear layers and convolutions that pad with zeros are known")
+        raise NoMomentRuleError(layer, "only linear layers and convolutions that pad with zeros are known")
     return partial(
         F.conv2d, stride=layer.stride, padding=layer.padding, dilation=layer.dilation, groups=layer.groups
     )
@@ -277,7 +277,7 @@ def _identity(layer: nn.Identity, inputs: Moments) -> Moments:
 
 @moment_rule(AtMeans)
 def _at_means(layer: AtMeans, inputs: Moments) -> Moments:
-    raise UntaughtLayerError(layer, "means were asked for behind a layer that draws")
+    raise NoMomentRuleError(layer, "means were asked for behind a layer that draws")
 
 
 @moment_rule(nn.Flatten)
@@ -308,7 +308,7 @@ def _dropout(layer: nn.Dropout, inputs: Moments) -> Moments:
 @moment_rule(nn.BatchNorm1d, nn.BatchNorm2d)
 def _batch_norm(layer: nn.BatchNorm2d, inputs: Moments) -> Moments:
     if layer.training or layer.running_mean is None or layer.running_var is None:
-        raise UntaughtLayerError(layer, "batch normalisation by the batch makes rows depend on each other")
+        raise NoMomentRuleError(layer, "batch normalisation by the batch makes rows depend on each other")
     scale, shift = (layer.running_var + layer.eps).rsqrt(), 0.0 * layer.running_mean
     if layer.affine:
         scale, shift = scale * layer.weight, layer.bias
@@ -319,7 +319,7 @@ def _batch_norm(layer: nn.BatchNorm2d, inputs: Moments) -> Moments:
 @moment_rule(nn.MaxPool2d)
 def _max_pool(layer: nn.MaxPool2d, inputs: Moments) -> Moments:
     if layer.ceil_mode or layer.return_indices or _pair(layer.dilation) != (1, 1):
-        raise UntaughtLayerError(layer, "pooling with ceil_mode, indices or dilation")
+        raise NoMomentRuleError(layer, "pooling with ceil_mode, indices or dilation")
     padding = [side for side in reversed(_pair(layer.padding)) for _ in range(2)]
     padded = F.pad(inputs.mean, padding, value=_NEVER_LARGEST), F.pad(inputs.variance, padding)
     windows = [_windows(part, _pair(layer.kernel_size), _pair(layer.stride)) for part in padded]
@@ -329,7 +329,7 @@ def _max_pool(layer: nn.MaxPool2d, inputs: Moments) -> Moments:
 @moment_rule(nn.AvgPool2d)
 def _average_pool(layer: nn.AvgPool2d, inputs: Moments) -> Moments:
     if layer.ceil_mode or layer.divisor_override or (_pair(layer.padding) != (0, 0)):
-        raise UntaughtLayerError(layer, "average pooling with padding, ceil_mode or a divisor")
+        raise NoMomentRuleError(layer, "average pooling with padding, ceil_mode or a divisor")
     return moments.average(
         Moments(*(_windows(part, _pair(layer.kernel_size), _pair(layer.stride)) for part in inputs))
     )
@@ -338,7 +338,7 @@ def _average_pool(layer: nn.AvgPool2d, inputs: Moments) -> Moments:
 @moment_rule(nn.AdaptiveAvgPool2d)
 def _adaptive_average_pool(layer: nn.AdaptiveAvgPool2d, inputs: Moments) -> Moments:
     if _pair(layer.output_size) != (1, 1):
-        raise UntaughtLayerError(layer, "adaptive pooling to more than one position")
+        raise NoMomentRuleError(layer, "adaptive pooling to more than one position")
     pooled = moments.average(Moments(inputs.mean.flatten(-2), inputs.variance.flatten(-2)))
     return Moments(pooled.mean[..., None, None], pooled.variance[..., None, None])
 
@@ -412,15 +412,15 @@ def _called(module: nn.Module, function: Any, arguments: Any, keywords: Any) -> 
     if function in _QUESTIONS and isinstance(first, Moments):
         return plain(first.mean, *rest)
     name = function if isinstance(function, str) else function.__name__
-    raise UntaughtLayerError(module, f"its forward calls {name}")
+    raise NoMomentRuleError(module, f"its forward calls {name}")
 
 
 def _graph(module: nn.Module) -> fx.Graph:
     if module not in _GRAPHS:
         if not list(module.children()):
-            raise UntaughtLayerError(module, "it has no rule, and no layers of its own")
+            raise NoMomentRuleError(module, "it has no rule, and no layers of its own")
         try:
             _GRAPHS[module] = _Tracer().trace(module)
         except Exception as problem:  # whatever a forward that looks at its values does to a tracer
-            raise UntaughtLayerError(module, f"its forward cannot be traced ({problem})") from problem
+            raise NoMomentRuleError(module, f"its forward cannot be traced ({problem})") from problem
     return _GRAPHS[module]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, device
+from totalcal.memory.features import Collector, collecting
 from totalcal.parts.sampling import (
     FixedDraws,
     Noise,
@@ -18,7 +19,6 @@ from totalcal.parts.sampling import (
     stochastic_layers,
     with_uses_known,
 )
-from totalcal.parts.taps import Collector, collecting
 from totalcal.parts.weights import MeanFieldLayer, MeanFieldLinear
 
 _ROW_BY_ROW = (

@@ -25,7 +25,7 @@ class FullPrecision(nn.Module):
 
     A log-variance of −9 has neighbours 0.06 apart in bfloat16, many times a step of gradient descent, and a
     memory cell that keeps 99 % of itself likewise hardly moves. What the module gives is in the precision
-    that was asked for (`spoken`), so that it fits its neighbours.
+    that was asked for (`output_dtype`), so that it fits its neighbours.
     """
 
     _spoken: Tensor
@@ -35,7 +35,7 @@ class FullPrecision(nn.Module):
         self.register_buffer("_spoken", torch.empty(0), persistent=False)  # follows every conversion
 
     @property
-    def spoken(self) -> torch.dtype:
+    def output_dtype(self) -> torch.dtype:
         """The precision of what the module gives."""
         return self._spoken.dtype
 

@@ -79,7 +79,7 @@ class MeanFieldLayer(StochasticLayer):
     @property
     def weight(self) -> Tensor:
         """The weights of the pass that is running, for modules that reach into a layer; else their means."""
-        return self.weight_mean if running_pass() is None else self.drawn_weight().to(self.spoken)
+        return self.weight_mean if running_pass() is None else self.drawn_weight().to(self.output_dtype)
 
     def kl(self) -> Tensor:
         return self.prior.kl(self.weight_mean, self.log_variance)
@@ -106,7 +106,7 @@ class MeanFieldLayer(StochasticLayer):
 
     def given(self, output: Tensor) -> Tensor:
         """The output in the precision that the module was converted to, where that is a half one."""
-        return output.to(self.spoken) if self.spoken in HALVES else output
+        return output.to(self.output_dtype) if self.output_dtype in HALVES else output
 
 
 class MeanFieldLinear(MeanFieldLayer):

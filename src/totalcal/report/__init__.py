@@ -1,5 +1,8 @@
-"""The report: one page from the records of a folder of runs; figures and tables for a paper. No torch."""
+"""Pages, tables and comparisons, made of blocks; no torch.
 
-from totalcal.report.page import write_figures, write_report
+The names resolve when they are first used; `__init__.pyi` lists them.
+"""
 
-__all__ = ["write_figures", "write_report"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from totalcal.records.table import Table
+from totalcal.report.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ class Plots:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Share:
     """A part of a whole, drawn beneath a picture."""
 
     name: str
@@ -53,7 +53,7 @@ class Picture:
     alternative: str
     title: str
     subtitle: str = ""
-    bars: Sequence[Bar] = ()
+    bars: Sequence[Share] = ()
 
 
 @dataclass(frozen=True)

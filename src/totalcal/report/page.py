@@ -1,22 +1,17 @@
-"""From a folder of runs to files: the page, which needs nothing else; figures as PDF, tables as LaTeX."""
+"""From chapters of blocks to one page, which needs nothing else."""
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from totalcal.errors import MissingExtraError
-from totalcal.records.folders import damage_in_words
-from totalcal.records.table import Table, as_html, as_latex
 from totalcal.report.blocks import Block, Chapter, Plot, Plots, Prose
-from totalcal.report.boards import boards, slug
-from totalcal.report.drawing import pdf, svg
-from totalcal.report.sections import chapter
-from totalcal.whole_files import write_whole
+from totalcal.report.drawing import svg
+from totalcal.report.table import Table, as_html
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,30 +20,6 @@ if TYPE_CHECKING:
 
 MOST_PLOTS, FEWEST_PLOTS = 48, 4  # of a page, and of a chapter
 _LEFT_OUT = "Left out of so large a page. To see the figures: totalcal figures RUNS -o figs"
-
-
-def write_report(runs: Path, output: Path) -> Path:
-    """One self-contained HTML file about all finished runs beneath a folder."""
-    html = page(within_limits([chapter(board) for board in boards(runs)]), damage_in_words(runs))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(output, html)
-    return output
-
-
-def write_figures(runs: Path, folder: Path) -> Iterator[Path]:
-    """Every figure as PDF and every table as LaTeX, one file after the other."""
-    chapters = [chapter(board) for board in boards(runs)]
-    folder.mkdir(parents=True, exist_ok=True)
-    for part in chapters:
-        for block in (block for section in part.sections for block in section.blocks):
-            if isinstance(block, Plots):
-                path = folder / f"{part.name}-{slug(block.name)}.pdf"
-                pdf(block.plots, path)
-                yield path
-            elif isinstance(block, Table):
-                path = folder / f"{part.name}-{slug(block.name)}.tex"
-                write_whole(path, as_latex(block) + "\n")
-                yield path
 
 
 def within_limits(chapters: Sequence[Chapter]) -> list[Chapter]:

@@ -3,6 +3,7 @@
 In float64 whatever comes in, exact under ties, the same for any order and batch split. Bad input is an error.
 """
 
+from totalcal.scores.arrays import Floats
 from totalcal.scores.calibration import (
     CalibrationError,
     Reliability,
@@ -13,11 +14,12 @@ from totalcal.scores.calibration import (
     reliability,
     smooth_ece,
 )
-from totalcal.scores.evaluate import evaluate, evaluate_outputs
+from totalcal.scores.evaluate import evaluate, evaluate_outputs, log_likelihoods
 from totalcal.scores.external import (
     ExternalPredictor,
     OutputKind,
     as_predictive,
+    eval_mode,
     from_arrays,
     from_module,
     from_sklearn,
@@ -39,13 +41,15 @@ from totalcal.scores.ranking import (
     risk_at_coverage,
 )
 from totalcal.scores.streaming import RunningScores
-from totalcal.scores.verdict import OutOfDistribution, Verdict
-from totalcal.uncertainties import UNCERTAINTIES
+from totalcal.scores.uncertainties import UNCERTAINTIES
+from totalcal.scores.verdict import Observed, OutOfDistribution, Verdict
 
 __all__ = [
     "UNCERTAINTIES",
     "CalibrationError",
     "ExternalPredictor",
+    "Floats",
+    "Observed",
     "OperatingPoint",
     "OutOfDistribution",
     "OutputKind",
@@ -67,6 +71,7 @@ __all__ = [
     "dyadic_sets",
     "ece",
     "error",
+    "eval_mode",
     "evaluate",
     "evaluate_outputs",
     "excess_aurc",
@@ -76,6 +81,7 @@ __all__ = [
     "from_sklearn",
     "joint_nll",
     "joint_nll_of_draws",
+    "log_likelihoods",
     "nll",
     "operating_points",
     "rank",

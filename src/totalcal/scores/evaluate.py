@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal.files.reading import npz_names, read_npz
 from totalcal.inputs import Inputs, device
-from totalcal.reading import npz_names, read_npz
 from totalcal.scores import calibration, fit, ranking
 from totalcal.scores.arrays import (
     Floats,
@@ -33,9 +33,9 @@ from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
 from totalcal.scores.ranking import rank
 from totalcal.scores.streaming import Rows, blocks, is_frame, numbered
+from totalcal.scores.uncertainties import uncertainties_of
 from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
 from totalcal.types import Predictive, Predictor
-from totalcal.uncertainties import uncertainties_of
 
 
 def evaluate(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.evaluating import evaluating
 from totalcal.inputs import Inputs, as_inputs, call, in_precision_of, logits, mapped
+from totalcal.models.evaluating import evaluating
 from totalcal.scores.arrays import Values, check_probabilities, class_names, plain
 from totalcal.types import Belief, Dirichlet, PointMass, Predictive
 

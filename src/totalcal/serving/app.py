@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal import __version__
+from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
-from totalcal.predicting.answers import Answers, class_names, score_names
-from totalcal.rejection.predictions import PredictionSets
+from totalcal.files.predicting.answers import Answers, class_names, score_names
 from totalcal.serving import schema
 from totalcal.serving.batching import BusyError, ClosedError
 from totalcal.serving.bodies import inference, rows_for_people

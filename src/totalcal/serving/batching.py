@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from totalcal.errors import TotalcalError
-from totalcal.predicting.answers import Answers
+from totalcal.files.predicting.answers import Answers
 
 Row = npt.NDArray[Any]
 Model = Callable[[Sequence[Row]], Answers]

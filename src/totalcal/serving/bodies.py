@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from totalcal.data.preprocessing import Preprocessing
 from totalcal.errors import InputError, TotalcalError
-from totalcal.predicting.inputs import rows_of, structured
-from totalcal.preprocessing import Preprocessing
-from totalcal.reading import parse_json
+from totalcal.files.predicting.inputs import rows_of, structured
+from totalcal.files.reading import parse_json
 from totalcal.serving.guard import RefusalError
 from totalcal.serving.schema import DATATYPES, LARGEST, PICTURES
 

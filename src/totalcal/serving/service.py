@@ -14,16 +14,16 @@ import numpy.typing as npt
 from torch import Tensor
 
 from totalcal import __version__
+from totalcal.decisions.monitor import Monitor
+from totalcal.decisions.predictions import in_words
 from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.predicting.answers import Answers, answers, check_draws, class_names
 from totalcal.files.saved import SavedModel
-from totalcal.monitoring import Monitor
-from totalcal.predicting.answers import Answers, answers, check_draws, class_names
-from totalcal.rejection.predictions import in_words
+from totalcal.files.whole_files import write_whole
 from totalcal.serving import schema
 from totalcal.serving.batching import Batcher
 from totalcal.serving.guard import Limits, RefusalError
 from totalcal.types import Draws
-from totalcal.whole_files import write_whole
 
 _MOST_SHOWN = 16
 
@@ -63,7 +63,7 @@ class Service:
 
     def _monitor(self) -> Monitor | None:
         if self.state is not None and self.state.exists():
-            from totalcal.reading import read_json
+            from totalcal.files.reading import read_json
 
             return Monitor.from_json(read_json(self.state))
         started = self.saved.monitor

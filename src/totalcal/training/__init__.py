@@ -1,1 +1,8 @@
-"""Training: a plain loop to read, and `fit` for real work."""
+"""One training loop, its options, checkpoints and sources of data.
+
+The names resolve when they are first used; `__init__.pyi` lists them.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

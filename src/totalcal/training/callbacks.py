@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from totalcal.errors import MissingExtraError
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.training.history import MEANS, EpochReport, StepReport
 
 

@@ -22,13 +22,13 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
-from totalcal.reading import parse_json
+from totalcal.files.reading import parse_json
+from totalcal.files.whole_files import whole_file
 from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import Purpose, generator_for, reseed
 from totalcal.training.history import EarlyStopping, History, Tally
 from totalcal.training.options import Settings, as_recorded
 from totalcal.training.sources import Source, all_rows, first_rows
-from totalcal.whole_files import whole_file
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -203,7 +203,7 @@ class RunState:
 
 
 @dataclass(frozen=True)
-class Keeper:
+class Checkpointer:
     """Rank 0 reads and writes; the others are told, so that machines need no common disk."""
 
     folder: Path
@@ -255,7 +255,7 @@ class Keeper:
         self.fabric.barrier()
 
 
-class NoKeeper:
+class NoCheckpointer:
     """A run that leaves nothing behind but its model."""
 
     def held(self) -> AbstractContextManager[None]:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, laid_out, layout_for, moved
+from totalcal.models.process import TuringProcess
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
-from totalcal.process import TuringProcess
 from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import (
     Purpose,
@@ -24,7 +24,7 @@ from totalcal.training.batches import (
     reseed,
 )
 from totalcal.training.callbacks import Callback, Plan, ProgressBar, is_wanted
-from totalcal.training.checkpoint import Keeper, NoKeeper, RunState, configuration
+from totalcal.training.checkpoint import Checkpointer, NoCheckpointer, RunState, configuration
 from totalcal.training.history import EarlyStopping, EpochReport, History, Tally, context_for, validation_nll
 from totalcal.training.options import (
     ADAM,
@@ -49,15 +49,15 @@ from totalcal.training.sources import (
     steps_per_epoch,
 )
 from totalcal.training.step import (
-    Descent,
     Pass,
     Schedule,
+    Trainer,
     build_optimizer,
     check_weights,
     flushed_denormals,
     may_fuse,
 )
-from totalcal.training.targets import Lessons
+from totalcal.training.targets import BatchTransform
 from totalcal.types import Predictor
 
 if TYPE_CHECKING:
@@ -153,12 +153,12 @@ def fit(
             source = embedded(model.to(device), source, device)
             held_out = None if held_out is None else embedded(model, held_out, device)
         run = Run(settings, trained, model, source, held_out, fabric, teacher)
-        keeper: Keeper | NoKeeper = NoKeeper()
+        keeper: Checkpointer | NoCheckpointer = NoCheckpointer()
         if checkpoints is not None:
             entries = configuration(settings, model, source, fabric.world_size)
             if teacher is not None:
                 entries["teacher"] = run.lessons.known_by(source, batch_size)
-            keeper = Keeper(Path(checkpoints), checkpoint_steps, entries, fabric)
+            keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
         with keeper.held():
             return run.finish(keeper, [*bar, *callbacks])
@@ -182,7 +182,7 @@ class Run:
     ) -> None:
         self.settings, self.fabric = settings, fabric
         self.trained, self.data, self.validation = trained, data, validation
-        self.lessons = Lessons(settings, teacher, fabric.device, fabric.global_rank)
+        self.lessons = BatchTransform(settings, teacher, fabric.device, fabric.global_rank)
         self.steps = steps_per_epoch(data, settings.batch_size)
         options = settings.optimisation
         self.layout = layout_for(trained)
@@ -194,12 +194,12 @@ class Run:
         clip = None
         if options.clip is not None:
             clip = partial(fabric.clip_gradients, step, optimizer, max_norm=options.clip)
-        self.descent = Descent(trained, step, optimizer, len(data), fabric.backward, clip)
+        self.descent = Trainer(trained, step, optimizer, len(data), fabric.backward, clip)
         stopping = EarlyStopping(settings.patience)
         self.whole, weights = whole, AveragedWeights(whole, trained, options.average)
         self.state = RunState(weights, optimizer, schedule, fabric.strategy.precision, stopping)
 
-    def finish(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> History:
+    def finish(self, keeper: Checkpointer | NoCheckpointer, callbacks: Sequence[Callback]) -> History:
         """All that is left to do after the last checkpoint."""
         state = self.state
         keeper.resume(state)
@@ -218,7 +218,7 @@ class Run:
         self.whole.eval()
         return state.history
 
-    def _train_epoch(self, keeper: Keeper | NoKeeper, callbacks: Sequence[Callback]) -> None:
+    def _train_epoch(self, keeper: Checkpointer | NoCheckpointer, callbacks: Sequence[Callback]) -> None:
         state, fabric, started = self.state, self.fabric, time.perf_counter()
         self.descent.run.train()
         place = fabric.device, fabric.global_rank, fabric.world_size
@@ -296,7 +296,7 @@ def behind_backbone(model: TuringProcess) -> TuringProcess:
             f'this one do: {", ".join(shown)}. Make the model with layers="none" or with the name of the '
             'last, e.g. layers="*.classifier", or train all of it.'
         )
-    process = TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.kl_scales)
+    process = TuringProcess(nn.Identity(), model.latent, model.head, model.num_classes, model.loss_weights)
     if drawing:
         process.backbone = drawing[0]  # itself, not a copy
     if not any(weight.requires_grad for weight in process.parameters()):

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.inputs import moved, taken
-from totalcal.process import TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.scores.fit import nll
 from totalcal.training.sources import Source, labelled
-from totalcal.types import Batch, ContextUse, LossTerms, Movement, Predictor
+from totalcal.types import Batch, ContextUse, LossTerms, MemoryUpdate, Predictor
 
 MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
 
@@ -31,7 +31,7 @@ class StepReport(NamedTuple):
 
     @classmethod
     def of(
-        cls, epoch: int, step: int, rows: int, loss: Tensor, terms: LossTerms, movement: Movement
+        cls, epoch: int, step: int, rows: int, loss: Tensor, terms: LossTerms, movement: MemoryUpdate
     ) -> "StepReport":
         """All numbers are fetched at once: a device is asked for them once per step."""
         numbers = [loss, *terms[:4], movement.mean]

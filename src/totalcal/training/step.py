@@ -19,13 +19,13 @@ from torch.utils.data import DataLoader, Dataset
 
 from totalcal.errors import DivergenceError, InputError, UnknownNameError
 from totalcal.inputs import Inputs, not_finite
+from totalcal.models.process import HeadLoss, TuringProcess
 from totalcal.parts.sampling import stochastic_layers
-from totalcal.process import HeadLoss, TuringProcess
 from totalcal.training.batches import context_size
 from totalcal.training.history import StepReport
 from totalcal.training.options import Contexts, Optimisation, Precision
 from totalcal.training.sources import Source, TensorSource, labelled
-from totalcal.types import Batch, LossTerms, Movement
+from totalcal.types import Batch, LossTerms, MemoryUpdate
 
 _CAUSES = {
     "expected_nll": "The backbone's output overflows: scale the inputs (z-score) or lower the learning rate",
@@ -61,12 +61,12 @@ class Pass(nn.Module):
         context: int,
         generator: torch.Generator | None = None,
         head_loss: HeadLoss | None = None,
-    ) -> tuple[LossTerms, Movement]:
+    ) -> tuple[LossTerms, MemoryUpdate]:
         order = self.write_generator, self.write == "before"
         return self.process.step(inputs, labels, context, generator, *order, head_loss)
 
 
-class Descent:
+class Trainer:
     """A model's pass, its optimiser, and the step that both take on a training set of so many `examples`.
 
     `run` is the pass, or what a data-parallel wrapper made of it; `backward` and `clip` are the wrapper's
@@ -298,7 +298,7 @@ def train(
         raise InputError(f"`train` takes rows held in memory, but got a {type(inputs).__name__}. Use `fit`.")
     data = TensorSource(*labelled(inputs)) if labels is None else TensorSource(inputs, labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    descent = Descent(model, Pass(model, write_generator=generator), optimizer, examples=len(data))
+    descent = Trainer(model, Pass(model, write_generator=generator), optimizer, examples=len(data))
     model.train()
     steps = [
         report for epoch in range(epochs) for report in descent.epoch(data, batch_size, epoch, generator)

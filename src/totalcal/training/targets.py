@@ -94,7 +94,7 @@ def mixed(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator
     return mapped(lambda rows: rows.lerp(rows[others], share), inputs), Mixture(labels[others], share)
 
 
-class Targets:
+class SoftTargets:
     """The loss of a batch instead of its head's own.
 
     Args:
@@ -133,7 +133,7 @@ class Targets:
         return nll, local_kl
 
 
-class Lessons:
+class BatchTransform:
     """What a run makes of each batch: augmented inputs, and targets where labels alone do not say all.
 
     Everything drawn for it is a function of seed, epoch, step and rank.
@@ -144,7 +144,7 @@ class Lessons:
     ) -> None:
         self.settings, self.teacher, self.device, self.rank = settings, teacher, device, rank
 
-    def prepared(self, batch: Batch, epoch: int, step: int) -> tuple[Batch, Targets | None]:
+    def prepared(self, batch: Batch, epoch: int, step: int) -> tuple[Batch, SoftTargets | None]:
         """The batch as it is to be seen, and its targets; None where its labels are all there is to learn."""
         options, smoothing = self.settings.augmentation, self.settings.optimisation.label_smoothing
         mixture = None
@@ -156,7 +156,7 @@ class Lessons:
                 batch = batch._replace(inputs=inputs)
         if mixture is None and not smoothing and self.teacher is None:
             return batch, None
-        return batch, Targets(mixture, smoothing, *self._taught(batch))
+        return batch, SoftTargets(mixture, smoothing, *self._taught(batch))
 
     def known_by(self, source: Source, batch_size: int) -> float:
         """A number that tells one teacher from another: the mean entropy of its first predictions."""

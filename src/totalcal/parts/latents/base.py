@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from totalcal.parts.sampling import Noise
-from totalcal.types import Batch, ContextUse, Movement
+from totalcal.types import Batch, ContextUse, MemoryUpdate
 
 
 class Latent(nn.Module, ABC):
@@ -33,7 +33,7 @@ class Latent(nn.Module, ABC):
         """
 
     @abstractmethod
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
         """Take a context in, outside of gradient descent."""
 
 
@@ -49,5 +49,5 @@ class NoLatent(Latent):
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
         return embedding[..., :0]
 
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
-        return Movement(embedding.new_zeros(0))
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
+        return MemoryUpdate(embedding.new_zeros(0))

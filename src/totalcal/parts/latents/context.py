@@ -9,7 +9,7 @@ from totalcal.functional import gaussian
 from totalcal.functional.cells import attention_weights, read
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import Noise, Sharing
-from totalcal.types import Batch, ContextUse, Movement
+from totalcal.types import Batch, ContextUse, MemoryUpdate
 
 _MINIMAL_SCALE = 0.01
 
@@ -56,8 +56,8 @@ class ContextLatent(Latent):
         """From a summary of pairs to mean and scale of Z."""
         return self.law
 
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
-        return Movement(embedding.new_zeros(0))
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
+        return MemoryUpdate(embedding.new_zeros(0))
 
 
 class SetLatent(ContextLatent):

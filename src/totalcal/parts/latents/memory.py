@@ -17,7 +17,7 @@ from totalcal.functional.cells import (
 )
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import FullPrecision, Noise
-from totalcal.types import Batch, ContextUse, Movement
+from totalcal.types import Batch, ContextUse, MemoryUpdate
 
 
 class LinearKeys(nn.Module):
@@ -78,11 +78,11 @@ class ExternalMemory(Latent, FullPrecision):
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
         """q(Z) is p_M(Z) itself, so that the latent KL is 0; one draw serves the batch."""
-        cells = self.drawn_cells(1, noise)[0].to(self.spoken)
+        cells = self.drawn_cells(1, noise)[0].to(self.output_dtype)
         return read(self.attention_weights(embedding, cells), cells), embedding.new_zeros(())
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
-        cells = self.drawn_cells(draws, noise).to(self.spoken)
+        cells = self.drawn_cells(draws, noise).to(self.output_dtype)
         return read(self.attention_weights(embedding, cells), cells)
 
     def drawn_cells(self, draws: int, noise: Noise) -> Tensor:
@@ -95,16 +95,16 @@ class ExternalMemory(Latent, FullPrecision):
         return multi_head_weights(embedding, self.key_map(cells))
 
     @torch.no_grad()
-    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> Movement:
+    def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
         """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum.
 
         A write that is not finite changes nothing, and its movement is NaN.
         """
-        cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.spoken)
+        cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.output_dtype)
         weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
         written = _summed_over_ranks(written_content(weights, embedding, labels).to(self.cells.dtype))
         updated = self.update_rule(self.cells, written, self.retention)
-        movement = Movement((updated - self.cells).norm(dim=-1))
+        movement = MemoryUpdate((updated - self.cells).norm(dim=-1))
         self.cells.copy_(torch.where(updated.isfinite().all(), updated, self.cells))
         return movement
 

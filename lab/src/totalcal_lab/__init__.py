@@ -1,0 +1,3 @@
+"""The laboratory of totalcal: the paper's data, nets, studies and tables."""
+
+__version__ = "0.3.0"

@@ -1,0 +1,78 @@
+"""`totalcal-lab toy`: the paper's two toys. `totalcal-lab truth`: every model where the truth is known."""
+
+import json
+from pathlib import Path
+
+import typer
+
+from totalcal.cli import FIGURE, Example
+from totalcal_lab.cli.app import app
+
+toy = typer.Typer(no_args_is_help=True, help="The paper's two toys (appendix B), trained and drawn.")
+app.add_typer(toy, name="toy", rich_help_panel="Learn")
+
+_Seed = typer.Option(0, help="Seed of the data, the net and the draws.")
+_Epochs = typer.Option(400, min=1, help="The paper's number is the default.")
+_FIGURE = "The figure: .png, .svg or .pdf."
+_Json = typer.Option(False, "--json", help="Print the numbers as JSON.")
+
+
+@toy.command("gaussians", epilog=Example("totalcal-lab toy gaussians --out two-classes.png"))
+def gaussians(
+    out: Path = typer.Option(Path("toy-gaussians.png"), callback=FIGURE, help=_FIGURE),
+    seed: int = _Seed,
+    epochs: int = _Epochs,
+    as_json: bool = _Json,
+) -> None:
+    """Two overlapping classes on a line: where the memory places its evidence (appendix B.1)."""
+    _run("gaussians", out, seed, epochs, as_json)
+
+
+@toy.command("iris", epilog=Example("totalcal-lab toy iris --seed 1 --json"))
+def iris(
+    out: Path = typer.Option(Path("toy-iris.png"), callback=FIGURE, help=_FIGURE),
+    seed: int = _Seed,
+    epochs: int = _Epochs,
+    as_json: bool = _Json,
+) -> None:
+    """Iris on two principal components: a map of the evidence for each species (appendix B.2)."""
+    _run("iris", out, seed, epochs, as_json)
+
+
+def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
+    from totalcal_lab.studies.toys import draw_toy, numbers, run_toy
+
+    study = run_toy(name, seed, epochs)
+    draw_toy(study, out)
+    found = numbers(study)
+    if as_json:
+        typer.echo(json.dumps({**found._asdict(), "figure": str(out)}))
+        return
+    typer.echo(f"{out}: {found.accuracy:.0%} of the training points are predicted right.")
+    typer.echo(f"right class has most evidence, away from the boundary: {found.right_class:.0%} of inputs")
+    typer.echo(f"rank correlation of spread and distance from the boundary: {found.spread_correlation:.2f}")
+
+
+@app.command(rich_help_panel="Judge", epilog=Example("totalcal-lab truth --figure truth.png"))
+def truth(
+    seeds: int = typer.Option(3, min=1, help="How many training sets and initial weights per size."),
+    quick: bool = typer.Option(
+        False, "--quick", help="A few steps on the smallest task: to see that it runs."
+    ),
+    jobs: int = typer.Option(2, min=1, help="How many processes."),
+    figure: Path | None = typer.Option(
+        None, "--figure", callback=FIGURE, help="Draw the figure to this file: .png, .svg or .pdf."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object with every measurement."),
+) -> None:
+    """Measure every model and baseline on generated data, where class probabilities and density are known."""
+    from totalcal_lab.studies.truth import QUICK, Plan, run
+    from totalcal_lab.studies.truth_report import to_json, to_text
+
+    plan = (QUICK if quick else Plan())._replace(seeds=seeds)
+    found = run(plan, jobs)
+    typer.echo(to_json(found, plan) if as_json else to_text(found, plan))
+    if figure is not None:
+        from totalcal_lab.studies.truth_report import draw_truth
+
+        draw_truth(found, plan, figure)

@@ -1,0 +1,8 @@
+from .catalogue import CATALOGUE as CATALOGUE
+from .domain import Task as Task
+from .domain import TaskData as TaskData
+from .domain import TaskOptions as TaskOptions
+from .loading import load as load
+from .synthetic import GaussianTask as GaussianTask
+from .tasks import TASKS as TASKS
+from .tasks import task as task

@@ -1,0 +1,227 @@
+"""Readers of the official image formats: (folder, split) → uint8 images and labels.
+
+IDX (MNIST and its kin), CIFAR's binary records, CIFAR-10-C's `.npy` files, SVHN's MATLAB files,
+TinyImageNet's JPEG files. Every one of them ends in arrays or in an error that names the file.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from totalcal.data import Arrays
+from totalcal.errors import DataError, UnreadableFileError
+from totalcal.files import read_bytes, read_npy, read_picture, read_text, unreadable
+from totalcal_lab.data.description import RawFile, checked
+
+MOST_BYTES: Final = 1 << 30  # of one file of a set
+
+# IDX: two zero bytes, type, number of axes, their sizes, the data.
+UNSIGNED_BYTE: Final = 0x08
+PREFIXES: Final = {"train": "train", "test": "t10k"}
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """The array of an IDX file of unsigned bytes, plain or .gz."""
+    data = read_bytes(path, MOST_BYTES)
+    if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)):
+        raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4]!r}.")
+    axes = data[3]
+    sizes, body = data[4 : 4 + 4 * axes], data[4 + 4 * axes :]
+    shape = struct.unpack(f">{len(sizes) // 4}I", sizes[: len(sizes) // 4 * 4])
+    if axes not in (1, 3) or len(shape) != axes or math.prod(shape) != len(body) or not body:
+        raise DataError(
+            f"{path} announces shape {shape[:8]} but holds {len(body)} bytes of data: it is damaged."
+        )
+    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+
+
+def idx_reader(num_classes: int) -> Callable[[Path, str], Arrays]:
+    """A reader of `train-…` and `t10k-…` pairs of image and label files."""
+
+    def read(folder: Path, split: str) -> Arrays:
+        images, labels = (
+            read_idx(RawFile(f"{PREFIXES[split]}-{part}-ubyte.gz").within(folder))
+            for part in ("images-idx3", "labels-idx1")
+        )
+        if images.ndim != 3 or labels.ndim != 1:
+            raise DataError(
+                f"{folder}: images of {images.ndim} axes (expected 3), labels of {labels.ndim} (1)."
+            )
+        return checked(images, labels, num_classes, str(folder))
+
+    return read
+
+
+# CIFAR: records of one or two label bytes and 3 × 1024 bytes of red, green and blue.
+PIXELS: Final = 3 * 32 * 32
+
+
+def read_records(path: Path, label_bytes: int, num_classes: int) -> Arrays:
+    """Images [n, 32, 32, 3] and the last of the label bytes (in CIFAR-100: coarse, then fine)."""
+    data = np.frombuffer(read_bytes(path, MOST_BYTES), dtype=np.uint8)
+    record = label_bytes + PIXELS
+    if len(data) == 0 or len(data) % record:
+        raise DataError(
+            f"{path} has {len(data)} bytes, which is not a whole number of {record}-byte records."
+        )
+    records = data.reshape(-1, record)
+    images = records[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return checked(np.ascontiguousarray(images), records[:, label_bytes - 1], num_classes, str(path))
+
+
+def cifar_reader(
+    files: Mapping[str, tuple[str, ...]], label_bytes: int, num_classes: int
+) -> Callable[[Path, str], Arrays]:
+    """A reader of the files of a split, one after the other."""
+
+    def read(folder: Path, split: str) -> Arrays:
+        parts = [read_records(folder / name, label_bytes, num_classes) for name in files[split]]
+        return Arrays(
+            np.concatenate([part.inputs for part in parts]), np.concatenate([part.labels for part in parts])
+        )
+
+    return read
+
+
+# CIFAR-10-C (Hendrycks & Dietterich 2019): one `.npy` per corruption, five severities of 10,000 images each.
+_CORRUPTIONS = """
+brightness contrast defocus_blur elastic_transform fog frost gaussian_blur gaussian_noise glass_blur
+impulse_noise jpeg_compression motion_blur pixelate saturate shot_noise snow spatter speckle_noise zoom_blur
+"""
+CORRUPTIONS: Final = tuple(_CORRUPTIONS.split())
+
+
+def read_cifar_c(folder: Path, split: str) -> Arrays:
+    """Images [50000, 32, 32, 3] and their labels; a split is a corruption, severity 1 comes first."""
+    path = folder / f"{split}.npy"
+    images = read_npy(path, 2 * MOST_BYTES)
+    if images.ndim != 4 or images.shape[1:] != (32, 32, 3) or images.dtype != np.uint8:
+        raise DataError(f"{path} is {images.dtype} {images.shape}, expected uint8 (n, 32, 32, 3).")
+    return checked(images, read_npy(folder / "labels.npy"), 10, str(folder))
+
+
+# SVHN, cropped digits: MATLAB files with X [32, 32, 3, n] and y [n, 1], where 10 stands for the digit 0.
+_MATRIX, _COMPRESSED = 14, 15
+_NUMBERS: Final = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_ORDERS: Final = {b"IM": "<", b"MI": ">"}
+
+
+def read_svhn(folder: Path, split: str) -> Arrays:
+    """Images and digits 0 to 9."""
+    path = folder / f"{split}_32x32.mat"
+    images, labels = svhn_arrays(path)
+    if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:
+        raise DataError(f"{path}: labels run from {labels.min()} to {labels.max()}, expected 1 to 10.")
+    return checked(images, labels % 10, 10, str(path))
+
+
+def svhn_arrays(path: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Images [n, 32, 32, 3] and labels as the file has them, 1 to 10."""
+    variables = matlab_arrays(path, ("X", "y"))
+    if set(variables) != {"X", "y"}:
+        raise DataError(
+            f"{path} is not a MATLAB file with X and y: it has {', '.join(variables) or 'neither'}."
+        )
+    images, labels = variables["X"], variables["y"]
+    if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
+        raise DataError(f"{path}: X is {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n).")
+    return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels.reshape(-1)
+
+
+def matlab_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The real, full arrays of these names in a MATLAB file (level 5), in the type they are stored in.
+
+    Read here and not by SciPy, whose reader ends the process on some damaged files.
+    """
+    data = memoryview(read_bytes(path, MOST_BYTES))
+    with unreadable(path, "a MATLAB file of level 5"):
+        if bytes(data[126:128]) not in _ORDERS:
+            raise ValueError("its header is another")
+        order = _ORDERS[bytes(data[126:128])]
+        arrays: dict[str, NDArray[Any]] = {}
+        for kind, content in _elements(data[128:], order):
+            if kind == _COMPRESSED:
+                kind, content = next(_elements(memoryview(_inflated(content, path)), order))
+            if kind == _MATRIX:
+                name, array = _matrix(content, order)
+                if name in names:
+                    arrays[name] = array
+        return arrays
+
+
+def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
+    """Type and content of each element: eight bytes of tag, or four and the content in the other four."""
+    place = 0
+    while len(data) - place >= 8:
+        kind, size = struct.unpack(f"{order}II", data[place : place + 8])
+        if kind >> 16:
+            kind, size, first = kind & 0xFFFF, kind >> 16, place + 4
+            step = 8
+        else:
+            first = place + 8
+            step = 8 + size + (0 if kind == _COMPRESSED else -size % 8)
+        if first + size > len(data) or (step == 8 and size > 4):
+            raise ValueError(f"an element of {size} bytes, where {len(data) - first} are left")
+        yield kind, data[first : first + size]
+        place += step
+
+
+def _inflated(content: memoryview, path: Path) -> bytes:
+    decoder = zlib.decompressobj()
+    data = decoder.decompress(content, MOST_BYTES)
+    if not decoder.eof:
+        raise UnreadableFileError(f"{path} is not a whole MATLAB file, or is too large: fetch it again.")
+    return data
+
+
+def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any]]:
+    elements = _elements(content, order)
+    (_, flags), (_, axes), (_, name) = (next(elements) for _ in range(3))
+    shape = tuple(np.frombuffer(axes, f"{order}i4").tolist())
+    label = bytes(name).decode("ascii")
+    array_class, is_complex = flags[0 if order == "<" else 3], flags[1 if order == "<" else 2] & 0x08
+    if not 6 <= array_class <= 15 or is_complex:
+        return label, np.empty(0)  # cells, structures, text: not what a set is made of
+    kind, values = next(elements)
+    array = np.frombuffer(values, f"{order}{_NUMBERS[kind]}")
+    return label, array.reshape(shape, order="F").astype(array.dtype.newbyteorder("="))
+
+
+# TinyImageNet's validation set: 64 × 64 JPEG files and a table of their WordNet ids.
+SIDE: Final = 64
+
+
+def read_tiny_imagenet(folder: Path, split: str) -> Arrays:
+    """Images [n, 64, 64, 3], in the order of the table; a label is its line in `wnids.txt`."""
+    ids = {wnid: label for label, wnid in enumerate(read_text(folder / "wnids.txt").split())}
+    table = folder / "val" / "val_annotations.txt"
+    rows = [_name_and_id(line, table) for line in read_text(table).splitlines()]
+    if not rows:
+        raise DataError(f"{table} is empty: fetch the set again.")
+    unknown = {wnid for _, wnid in rows} - set(ids)
+    if unknown:
+        raise DataError(
+            f"{folder}: val_annotations.txt names {sorted(unknown)[:3]}, which wnids.txt does not."
+        )
+    images = np.stack([_tiny_image(folder / "val" / "images" / name) for name, _ in rows])
+    return checked(images, np.array([ids[wnid] for _, wnid in rows]), len(ids), str(folder))
+
+
+def _name_and_id(line: str, table: Path) -> tuple[str, str]:
+    fields = line.split("\t")
+    if len(fields) < 2 or Path(fields[0]).name != fields[0] or not fields[0]:
+        raise DataError(f"{table}: expected a file name, a tab and a WordNet id, found {line[:60]!r}.")
+    return fields[0], fields[1]
+
+
+def _tiny_image(path: Path) -> NDArray[np.uint8]:
+    image = read_picture(path, most_pixels=SIDE * SIDE)  # some are grey
+    if image.size != (SIDE, SIDE):
+        raise DataError(f"{path} is {image.size[0]} × {image.size[1]} pixels, expected {SIDE} × {SIDE}.")
+    return np.asarray(image)

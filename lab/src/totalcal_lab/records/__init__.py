@@ -1,0 +1,5 @@
+"""What runs leave behind: folders, records, what they say under corruption and of domains; no torch."""
+
+from totalcal_lab.records.store import append, read
+
+__all__ = ["append", "read"]

@@ -1,0 +1,128 @@
+"""A grid as people type it: `totalcal run`, `status` and `demo`; what reads runs is cheap to start."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from totalcal.cli import run_application as run
+from totalcal_lab.cli.app import app
+from totalcal_lab.records.folders import RunFolder
+from totalcal_lab.records.store import append
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+SCORES = {"error": 0.1, "ece": 0.02, "ece_100": 0.03, "nll": 0.4, "auroc": 0.9, "majority_error": 0.9}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for model, error in (("softmax", 0.1), ("etp", 0.05)):
+        for seed in range(2):
+            folder = RunFolder(tmp_path / f"{model}{seed}")
+            config = {"task": "digits", "preset": "laptop", "model": model, "seed": seed, "epochs": 3}
+            folder.plan(config)
+            folder.start()
+            folder.timing.note("trained", seconds=[1.0, 2.0 if model == "etp" else 1.0, 3.0])
+            append(folder.records_file, {**config, **SCORES, "error": error, "auroc/letters": 0.9})
+            folder.finish()
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["status", "RUNS"], ["table", "RUNS"]])
+def test_torch_is_not_imported_to_look_at_runs(runs, command):
+    words = [str(runs) if word == "RUNS" else word for word in command]
+    program = (
+        "import sys; from totalcal_lab.cli.app import app; from totalcal.cli import run_application as run;"
+        f"code = run(app, {words!r}); assert 'torch' not in sys.modules; sys.exit(code)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+def test_json_holds_no_path_and_no_time(runs, capsys):
+    assert run(app, ["table", str(runs), "--json"]) == 0
+    said = capsys.readouterr().out
+    assert str(runs) not in said
+    rows = json.loads(said)["rows"]
+    assert set(rows[0]) == {
+        *("task", "preset", "settings", "score", "model", "mean", "std", "seeds", "bold"),
+        *("paper_mean", "paper_std"),
+    }
+
+
+@pytest.mark.parametrize("format", ["text", "markdown", "latex", "csv"])
+def test_every_format_names_every_model(runs, capsys, format):
+    assert run(app, ["table", str(runs), "--format", format]) == 0
+    said = capsys.readouterr().out
+    assert "softmax" in said
+    assert "etp" in said
+
+
+def test_cost_is_relative_to_the_plain_net(runs, capsys):
+    assert run(app, ["table", str(runs), "--cost", "--json"]) == 0
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert rows["etp"]["ratio"] == pytest.approx(2.0)
+
+
+def test_status_says_what_is_done_and_leaves_an_exit_code(runs, capsys):
+    assert run(app, ["status", str(runs)]) == 0
+    assert "4 of 4 done" in capsys.readouterr().out
+    broken = RunFolder(runs / "broken")
+    broken.plan({"task": "digits", "preset": "laptop", "model": "bnn", "seed": 0, "epochs": 3})
+    broken.fail(ValueError("no"))
+    assert run(app, ["status", str(runs)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "digist"], "digits"),
+        (["run", "digits", "--models", "ept"], "etp"),
+        (["run", "digits", "--set", "wieght_kl=0"], "weight_kl_scale"),
+        (["run", "digits", "--set", "weight_kl"], "name=value"),
+        (["run", "digits", "--set", f"train_limit={'[' * 3000}"], "train_limit is a number of rows"),
+        (["table", "nowhere"], "totalcal run"),
+    ],
+)
+def test_mistakes_end_in_advice(words, hint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(app, words) == 2
+    assert hint in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> Result:
+    words = ["demo", "--out", str(folder), "--models", "softmax,etp", "--seeds", "1", "--epochs", "2"]
+    return CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_it_ends_with_the_verdict_and_the_place_of_the_report(shown: Result, folder: Path) -> None:
+    assert shown.exit_code == 0
+    assert "model fit" in shown.output
+    assert "not beaten" in shown.output
+    assert str(folder / "report.html") in shown.output.replace("\n", "")
+
+
+def test_its_report_shows_what_real_runs_leave_behind(
+    shown: Result, folder: Path, open_page: Callable[[Path], "Page"]
+) -> None:
+    assert shown.exit_code == 0
+    page = open_page(folder / "report.html")
+    assert page.locator(".plot svg").count() >= 8
+    assert page.get_by_text("What does the memory hold?").count() == 2  # in the contents, and its heading
+    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

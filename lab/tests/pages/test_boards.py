@@ -1,0 +1,37 @@
+"""What a run kept, read part by part."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from totalcal_lab.pages.boards import load
+
+
+def saved(folder: Path, arrays: dict) -> Path:
+    np.savez(folder / "artefacts.npz", **arrays)
+    return folder / "artefacts.npz"
+
+
+def test_every_part_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> None:
+    arrays = artefacts(0, memory=True)
+    kept = load(saved(tmp_path, arrays))
+    assert kept.classes == ("zero", "one", "two", "three")
+    np.testing.assert_array_equal(kept.reliability.counts, arrays["reliability/counts"])
+    assert list(kept.entropies.ood) == ["letters", "noise"]
+    np.testing.assert_array_equal(kept.rocs["noise"].true_positive, arrays["roc/noise/true_positive"])
+    assert list(kept.decomposition) == ["right", "wrong", "letters", "noise"]
+    assert kept.memory.cells.shape == (20, 4)
+
+
+def test_a_part_that_was_not_kept_is_none(tmp_path: Path) -> None:
+    kept = load(saved(tmp_path, {"class_names": np.array(["a", "b"])}))
+    assert kept.reliability is kept.entropies is kept.risk_coverage is kept.unsure is kept.memory is None
+    assert kept.rocs == kept.decomposition == {}
+
+
+def test_what_runs_of_version_0_1_kept_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> None:
+    arrays = artefacts(0)
+    arrays["entropy/in_domain"] = arrays.pop("entropy/in_distribution")
+    kept = load(saved(tmp_path, arrays))
+    np.testing.assert_array_equal(kept.entropies.in_distribution, arrays["entropy/in_domain"])

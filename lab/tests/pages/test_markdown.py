@@ -1,0 +1,183 @@
+"""Pages that show records, and the tables they ask for: gaps to the paper by hand, any keys, hashes."""
+
+import math
+
+import pytest
+
+from totalcal.errors import InputError, UnknownNameError
+from totalcal.report.compare import Summary
+from totalcal_lab.pages.markdown import (
+    BLOCKS,
+    choice_table,
+    configurations,
+    data_hashes,
+    fill,
+    filled,
+    gap,
+    gap_table,
+    hashes_table,
+    pages_beneath,
+    scores_table,
+    stale_pages,
+)
+from totalcal_lab.records.progress import gather
+from totalcal_lab.records.store import write_lines
+
+
+def page_with(folder, request, name="page.md"):
+    page = folder / name
+    page.write_text(f"Before.\n\n<!-- results: {request} -->\nSTALE\n<!-- end of results -->\n\nAfter.\n")
+    return page
+
+
+def test_a_table_of_the_domain_benchmark_may_be_of_some_models_only(tmp_path, make_record):
+    told = {"ood": "mnist", "nearness": "far", "auroc_by_entropy": 0.7}
+    lines = [make_record(model=model, **told) for model in ("softmax", "edl", "etp")]
+    write_lines(tmp_path / "r.jsonl", lines)
+    write_lines(tmp_path / "r.domain.jsonl", lines)
+    page = page_with(tmp_path, "domain r.jsonl panel softmax etp")
+    fill([page])
+    assert ": softmax" in page.read_text()
+    assert ": etp" in page.read_text()
+    assert ": edl" not in page.read_text()
+    with pytest.raises(InputError, match="is of bnn"):
+        fill([page_with(tmp_path, "domain r.jsonl panel bnn")])
+    with pytest.raises(InputError, match="name tables"):
+        fill([page_with(tmp_path, "domain r.jsonl etp")])
+
+
+def test_a_block_is_filled_and_what_stands_around_it_stays(tmp_path, make_record):
+    write_lines(tmp_path / "r.jsonl", [make_record(error=0.123)])
+    page = page_with(tmp_path, "table r.jsonl")
+    assert fill([page]) == [page]
+    text = page.read_text()
+    assert text.startswith("Before.\n")
+    assert text.endswith("After.\n")
+    assert "12.3" in text
+    assert "STALE" not in text
+    assert stale_pages([page]) == []
+
+
+def test_a_page_is_stale_when_a_figure_was_touched_or_a_record_changed(tmp_path, make_record):
+    records, page = tmp_path / "r.jsonl", page_with(tmp_path, "scores r.jsonl error")
+    write_lines(records, [make_record(error=0.12)])
+    fill([page])
+    text = page.read_text()
+    page.write_text(text.replace("12.00", "11.00"))
+    assert stale_pages([page]) == [page]
+    page.write_text(text)
+    write_lines(records, [make_record(error=0.13)])
+    assert stale_pages([page]) == [page]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_block_is_made_of_gathered_runs(tmp_path, finish_run, name):
+    for model in ("softmax", "etp"):
+        finish_run(tmp_path / "runs", model=model, corruptions=2, ood_sets=2)
+    gather(tmp_path / "runs", tmp_path / "r.jsonl")
+    arguments = {"scores": "error", "choice": "error", "domain": "panel"}.get(name, "")
+    text = filled(page_with(tmp_path, f"{name} r.jsonl {arguments}"))
+    assert "etp" in text
+    assert "STALE" not in text
+
+
+def test_scores_are_those_of_tasks_that_have_all_of_the_keys(tmp_path, make_record):
+    both = {"auroc/near": 0.6, "auroc/far": 0.7}
+    lines = [make_record(task="cifar100", **both), make_record(task="cifar10", **{"auroc/near": 0.5})]
+    write_lines(tmp_path / "r.jsonl", lines)
+    text = filled(page_with(tmp_path, "scores r.jsonl auroc/near auroc/far"))
+    assert "cifar100" in text
+    assert "cifar10 " not in text
+    with pytest.raises(InputError, match="auroc/fra"):
+        filled(page_with(tmp_path, "scores r.jsonl auroc/near auroc/fra"))
+
+
+def test_a_folder_means_all_of_its_pages(tmp_path):
+    pages = [tmp_path / "a.md", tmp_path / "deep" / "b.md"]
+    for page in pages:
+        page.parent.mkdir(exist_ok=True)
+        page.write_text("no block\n")
+    assert pages_beneath([tmp_path]) == pages
+    with pytest.raises(InputError, match="nowhere"):
+        pages_beneath([tmp_path / "nowhere.md"])
+
+
+def test_what_cannot_be_filled_is_named(tmp_path, make_record):
+    write_lines(tmp_path / "r.jsonl", [make_record()])
+    with pytest.raises(UnknownNameError, match="tabel"):
+        filled(page_with(tmp_path, "tabel r.jsonl"))
+    with pytest.raises(InputError, match="gather"):
+        filled(page_with(tmp_path, "table none.jsonl"))
+    page = tmp_path / "open.md"
+    page.write_text("<!-- results: table r.jsonl -->\n")
+    with pytest.raises(InputError, match="not closed"):
+        filled(page)
+
+
+def test_a_gap_counts_the_spread_of_both_sides():
+    ours, theirs = Summary(0.10, 0.03, 5), Summary(0.06, 0.04, 10)
+    assert gap("error", ours, theirs) == pytest.approx(0.04 / math.sqrt((0.0009 + 0.0016) / 2))
+
+
+def test_one_seed_of_ours_has_no_spread_to_count():
+    assert gap("error", Summary(0.10, math.nan, 1), Summary(0.06, 0.04, 10)) == pytest.approx(1.0)
+
+
+def test_a_spread_that_was_rounded_to_nothing_still_counts():
+    assert gap("nll", Summary(0.30, math.nan, 1), Summary(0.29, 0.0, 10)) == pytest.approx(math.sqrt(12))
+
+
+def test_the_table_says_which_side_is_better_and_leaves_out_what_the_paper_lacks(make_record):
+    table = gap_table([make_record("etp"), make_record("softmax"), make_record("etp", seed=1)])
+    (group,) = table.groups
+    assert [row[0].text for row in group.rows] == ["etp"]
+    error, nll, _, auroc = (entry.text for entry in group.rows[0][1:])
+    assert error.startswith("▼ +")
+    assert nll.startswith("▲ −")
+    assert auroc.startswith("▼ +0.0")
+
+
+def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
+    records = [make_record(seed=seed, nll=nll) for seed, nll in ((0, 0.2), (1, 0.4))]
+    records += [make_record(seed=0, nll=0.9, settings={"weight_kl": 0})]
+    (group,) = scores_table(records, ["nll"]).groups
+    shown = {row[0].text: [entry.text for entry in row[1:]] for row in group.rows}
+    assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl_scale=0)": ["0.900", "1"]}
+    assert [row[1].bold for row in group.rows] == [True, False]
+
+
+def test_a_choice_marks_the_best_of_each_model_by_the_first_key(make_record):
+    grid = {("bnn", 0.1): 0.3, ("bnn", 1): 0.2, ("etp", 0.1): 0.5, ("etp", 1): 0.6}
+    records = [
+        make_record(model, settings={"weight_kl": weight}, held_out_nll=nll, held_out_ece=1 - nll)
+        for (model, weight), nll in grid.items()
+    ]
+    (group,) = choice_table(records, ["held_out_nll", "held_out_ece"]).groups
+    marked = [row[0].text for row in group.rows if row[1].bold and row[2].bold]
+    assert marked == ["bnn (weight_kl_scale=1)", "etp (weight_kl_scale=0.1)"]
+
+
+def test_a_key_that_a_record_lacks_is_named(make_record):
+    with pytest.raises(InputError, match="held_out_nll"):
+        scores_table([make_record()], ["held_out_nll"])
+
+
+def test_configurations_stand_by_model_and_in_the_order_of_seeds(make_record):
+    runs = [("etp", 1, "c"), ("bnn", 0, "a"), ("etp", 0, "b")]
+    records = [make_record(model, seed, config=config) for model, seed, config in runs]
+    assert configurations(records) == {"bnn": ["a"], "etp": ["b", "c"]}
+
+
+def test_a_set_shows_one_hash_or_those_of_its_seeds_in_order(make_record):
+    data = {2: {"sha256/test": "t", "sha256/train": "b"}, 0: {"sha256/test": "t", "sha256/train": "z"}}
+    records = [make_record(seed=seed, **hashes) for seed, hashes in data.items()]
+    assert data_hashes(records) == {"test": ["t"], "train": ["z", "b"]}
+
+
+def test_a_section_for_the_runs_and_one_for_the_data(make_record):
+    table = hashes_table([make_record(config="abc", settings={"epochs": 10}, **{"sha256/test": "def"})])
+    shown = {group.title: [[entry.text for entry in row] for row in group.rows] for group in table.groups}
+    assert shown == {
+        "fashion (paper, epochs=10), configurations by seed": [["etp", "abc"]],
+        "fashion (paper, epochs=10), data": [["test", "def"]],
+    }

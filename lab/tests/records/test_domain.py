@@ -1,0 +1,48 @@
+"""Tables of the domain benchmark, from lines of records."""
+
+import pytest
+
+from totalcal_lab.records.domain import TABLES
+
+RUN = {"preset": "medium", "model": "softmax", "seed": 0, "epochs": 1, "settings": {}}
+FADES = ("0", "0.001", "0.003", "0.01")
+PANELS = {"svhn": {"cifar-10": "far", "cifar-100": "far"}, "cifar10": {"svhn": "far", "cifar-100": "near"}}
+
+
+def lines(task):
+    """One line for the test set and one per OOD set; familiarity is ahead of entropy by a tenth."""
+    own = {f"{score}/{fade}": 0.1 for score in ("nll", "ece") for fade in FADES}
+    alarms = {"false_alarms/0.05": 0.05, "false_alarms/0.01": 0.01}
+    yield {**RUN, "task": task, "ood": "none", **own, **alarms}
+    for name, nearness in PANELS[task].items():
+        faded = {f"auroc_faded/{fade}": 0.8 for fade in FADES}
+        scores = {"auroc_by_entropy": 0.8, "auroc_by_unfamiliarity": 0.9}
+        yield {**RUN, "task": task, "ood": name, "nearness": nearness, **scores, **faded}
+
+
+BOTH = [line for task in PANELS for line in lines(task)]
+
+
+def test_tasks_with_panels_of_their_own_share_a_table():
+    table = TABLES["panel"](BOTH)
+    assert table.columns[2:4] == [
+        "cifar-10",
+        "cifar-100",
+    ]  # far of one task, near of the other: among the far
+    for group in table.groups:
+        task = group.title.split()[0]
+        for _, _, *entries in group.rows:
+            filled = {name for name, entry in zip(table.columns[2:], entries, strict=True) if entry.text}
+            assert filled == set(PANELS[task])
+
+
+def test_the_best_of_a_set_is_that_of_its_task():
+    for group in TABLES["panel"](BOTH).groups:
+        familiarity, entropy = group.rows
+        assert all(entry.bold for entry in familiarity[1:] if entry.text)
+        assert not any(entry.bold for entry in entropy[1:])
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "severity"])
+def test_every_table_takes_tasks_with_panels_of_their_own(name):
+    assert "medium" in str(TABLES[name](BOTH))

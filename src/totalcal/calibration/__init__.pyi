@@ -1,0 +1,2 @@
+from .wrapping import fit_wrapped as fit_wrapped
+from .wrapping import wrap as wrap

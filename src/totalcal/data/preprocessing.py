@@ -1,0 +1,131 @@
+"""What is done to rows and pictures before a model sees them, the same in training and for new ones."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from totalcal.errors import InputError, ShapeError
+from totalcal.files.reading import read_picture
+
+if TYPE_CHECKING:  # pictures are read for exported models too, where there may be no torch
+    import torch
+    from torch import Tensor
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+_LARGEST_SIDE = 1 << 14
+
+
+@dataclass(frozen=True)
+class PictureSteps:
+    """Upright, in 8 bits, transparency on white (`read_picture`); then grey or colour, cropped, resized.
+
+    Attributes:
+        size: Height and width.
+        colour: Three channels, or one.
+        crop: Whether the middle is cut out in the form of `size` first; otherwise the picture is stretched.
+
+    >>> PictureSteps((8, 8)).shape
+    (3, 8, 8)
+    """
+
+    size: tuple[int, int]
+    colour: bool = True
+    crop: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.size) != 2 or not all(isinstance(n, int) and 0 < n <= _LARGEST_SIDE for n in self.size):
+            raise InputError(f"a picture's size is (height, width) of 1 to {_LARGEST_SIDE}, not {self.size}.")
+
+    def __call__(self, path: Path) -> NDArray[np.uint8]:
+        """The pixels of a file, height × width, with three channels at the end for colour."""
+        from PIL import ImageOps
+        from PIL.Image import Resampling
+
+        picture = read_picture(path, "RGB" if self.colour else "L")
+        wanted = self.size[::-1]
+        if self.crop:
+            return np.asarray(ImageOps.fit(picture, wanted, method=Resampling.BICUBIC))
+        return np.asarray(picture.resize(wanted, resample=Resampling.BICUBIC))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of an input: channels × height × width."""
+        return (3 if self.colour else 1, *self.size)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        return cls(tuple(content["size"]), bool(content["colour"]), bool(content["crop"]))
+
+
+def pictures_below(folder: Path) -> list[str]:
+    """The pictures of a folder and its sub-folders in the order of their paths, which start at the folder."""
+    return sorted(_pictures_below(folder), key=lambda path: path.split("/"))
+
+
+def _pictures_below(folder: Path, above: str = "") -> Iterator[str]:
+    for entry in os.scandir(folder):
+        if is_hidden(Path(entry.name)):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _pictures_below(folder / entry.name, f"{above}{entry.name}/")
+        elif Path(entry.name).suffix.lower() in SUFFIXES:
+            yield above + entry.name
+
+
+def is_hidden(path: Path) -> bool:
+    """What programs leave beside one's pictures: `.ipynb_checkpoints`, `._1.png`, `__MACOSX`.
+
+    >>> is_hidden(Path("pictures/.ipynb_checkpoints"))
+    True
+    """
+    return path.name.startswith((".", "__"))
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What rows and pictures go through before a model: (x − mean) / scale for rows of one `shape`.
+
+    Mean and scale broadcast against the shape. Images are channels × height × width with values in [0, 1];
+    `pictures` says how a file becomes one, if it is known. A table may name its `columns`.
+    """
+
+    shape: tuple[int, ...]
+    mean: "Tensor"
+    scale: "Tensor"
+    columns: tuple[str, ...] | None = None
+    pictures: PictureSteps | None = None
+
+    def __post_init__(self) -> None:
+        if self.pictures is not None and self.pictures.shape != self.shape:
+            raise ShapeError(f"pictures become {self.pictures.shape}, but the model takes {self.shape}.")
+
+    @classmethod
+    def fitted(cls, rows: npt.ArrayLike, columns: Sequence[str] | None = None) -> Self:
+        """Mean 0 and variance 1 for every entry of a row; an entry that never varies is only shifted."""
+        import torch
+
+        values = np.asarray(rows, dtype=np.float64)
+        scale = values.std(axis=0)
+        scale[scale <= 10 * np.finfo(np.float64).eps * np.abs(values).max(axis=0)] = 1.0
+        names = None if columns is None else tuple(columns)
+        return cls(values.shape[1:], torch.from_numpy(values.mean(axis=0)), torch.from_numpy(scale), names)
+
+    def __call__(self, rows: npt.ArrayLike, dtype: "torch.dtype | None" = None) -> "Tensor":
+        """The rows as a model takes them, in float32 unless given; the arithmetic is in float64."""
+        import torch
+
+        values = torch.from_numpy(np.asarray(rows, dtype=np.float64).copy())  # the rows may be read-only
+        if values.shape[1:] != self.shape:
+            raise ShapeError(
+                f"the model takes rows of shape {self.shape}, but these have {tuple(values.shape[1:])}."
+            )
+        return ((values - self.mean) / self.scale).to(dtype or torch.float32)

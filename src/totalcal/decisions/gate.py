@@ -1,0 +1,399 @@
+"""The gate: accepts or rejects predictions, says why, and what its thresholds cost on held-out data.
+
+A threshold keeps its promise for new rows whose scores come about as those of the held-out rows did: by the
+same function of a row. Draws that the rows of one call share, and that another call makes anew, are no such
+function; neither are ten draws in the place of five. So a gate knows the `Sampling` of its predictions, asks
+for the same again (`predict`, `decide`), and refuses any other.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from totalcal.decisions.predictions import (
+    in_words,
+    labelled_blocks,
+    predict_like,
+    sampling_of,
+    steady_sampling,
+)
+from totalcal.decisions.rules import FalseRejection, Flags, Rule, is_accepted
+from totalcal.errors import GateError, InputError
+from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
+from totalcal.scores.external import eval_mode
+from totalcal.scores.streaming import Rows
+from totalcal.scores.uncertainties import UNFAMILIARITY, uncertainty, why_above
+from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
+
+ACCEPT = "accept"
+
+OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
+    {"mutual_information": "not my domain", "data": "ask a person"}
+)
+"""Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
+
+FAMILIARITY_AND_ENTROPY: Mapping[str, str] = MappingProxyType(
+    {"unfamiliarity": "not my domain", "entropy": "ask a person"}
+)
+"""The same two verdicts of a model that `remember`s its domain.
+
+The rule sets both bars on the gate's held-out rows, so that its promise holds for the two together: by
+`FalseRejection(rate)` at most rate / 10 of the inputs answered rightly are called "not my domain", exactly
+and on average, and at most 9 rate / 10 are left to a person. The rows must be others than those that
+`remember` held out, since half of these shaped the score. Without rows to spare, `prediction.familiarity <=
+rate` needs no fitting: a conformal p-value, its false-alarm rate is at most `rate` over all inputs of the
+domain, answered rightly or not. No promise about right answers follows, so a gate does not take it.
+"""
+
+DOMAIN_SHARE = 0.1
+"""What a bar by unfamiliarity takes of the rule's rate beside other bars. Inputs between classes are rare,
+and so a little unfamiliar; with half of the rate the bar would call most of them "not my domain". OOD inputs
+are farther out, where a bar of a tenth still finds them."""
+
+_MOST_DRAWS = 100_000  # what a file may ask for
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Rejects where a score is above a threshold, with a verdict."""
+
+    score: str
+    threshold: float
+    verdict: str
+
+    def why(self, value: float) -> str:
+        return why_above(self.score, value, self.threshold)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a gate did to the held-out rows; a rate of nothing is 0."""
+
+    rows: int
+    coverage: float
+    error_before: float
+    error_after: float
+    right_rejected: float
+    wrong_rejected: float
+
+    @classmethod
+    def of(cls, accepted: Flags, wrong: Flags) -> Self:
+        return cls(
+            rows=len(accepted),
+            coverage=_share(accepted),
+            error_before=_share(wrong),
+            error_after=_share(wrong[accepted]),
+            right_rejected=_share(~accepted[~wrong]),
+            wrong_rejected=_share(~accepted[wrong]),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"on {self.rows} held-out rows it accepts {self.coverage:.1%}; the error falls from "
+            f"{self.error_before:.2%} to {self.error_after:.2%}; it rejects {self.right_rejected:.1%} of the "
+            f"right and {self.wrong_rejected:.1%} of the wrong answers"
+        )
+
+
+class Decisions(NamedTuple):
+    """One entry per row: accepted or not, the verdict in a word, and the reason (empty where accepted)."""
+
+    accepted: Flags
+    verdicts: list[str]
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Accepts or rejects predictions: bars in order of precedence, with their promise and their cost.
+
+    Attributes:
+        bars: A score, a threshold and a verdict each; the first that rejects a row gives its verdict.
+        promise: What holds for new rows, in words.
+        cost: What the bars did to the held-out rows.
+        sampling: How the scores of the held-out rows came about; None where that is not known, as in a file
+            of totalcal 0.1. Such a gate decides nothing until it is fitted again.
+
+    Example:
+        >>> import torch
+        >>> from totalcal.scores import from_module
+        >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+        >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
+        >>> [bar.score for bar in gate.bars]
+        ['entropy']
+    """
+
+    bars: tuple[Bar, ...]
+    promise: str
+    cost: Cost
+    sampling: Sampling | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        model: Any,
+        held_out: Rows,
+        labels: Any = None,
+        *,
+        rule: Rule | None = None,
+        bars: str | Mapping[str, str] = "entropy",
+        draws: Draws | None = None,
+        seed: int = 0,
+        batch_size: int = 256,
+    ) -> Self:
+        """A gate for a model, from held-out rows that it was not trained on.
+
+        Args:
+            model: A process, a saved model, an estimator, a baseline, or any external predictor. Nets are in
+                eval mode meanwhile.
+            held_out: Rows as `evaluate` takes them; with labels in them, or given apart.
+            labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
+            rule: The promise; `FalseRejection(0.05)` if not given.
+            bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
+                first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
+                has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
+            draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
+                none. Those that the model takes by itself if not given; an estimator has its own.
+            seed: What these draws are a function of.
+            batch_size: Rows at a time.
+
+        Returns:
+            The gate. `gate.decide(model, inputs)` decides about new rows.
+
+        Raises:
+            GateError: If the held-out rows cannot carry the promise, or a score tells none of them apart.
+            InputError: If the held-out set is empty or has no labels, or the model has its own draws.
+
+        Example:
+            >>> import torch
+            >>> from totalcal.scores import from_module
+            >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+            >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
+            >>> gate.cost.coverage >= 0.9
+            True
+        """
+        verdicts = _verdicts(bars)
+        parts: list[_HeldOut] = []
+        with eval_mode(model):
+            for inputs, numbers in labelled_blocks(model, held_out, labels, batch_size):
+                parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, verdicts))
+        if not parts:
+            raise InputError("the held-out set is empty; a threshold needs rows with labels.")
+        found = _HeldOut.joined(parts)
+        if draws is not None and found.sampling.draws not in (0, draws):
+            raise InputError(
+                f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
+                f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
+            )
+        return cls._from(found, rule or FalseRejection(), verdicts)
+
+    @classmethod
+    def fitted(
+        cls,
+        prediction: Predictive,
+        labels: Values,
+        rule: Rule | None = None,
+        bars: str | Mapping[str, str] = "entropy",
+        classes: Sequence[Any] | None = None,
+    ) -> Self:
+        """A gate from predictions of held-out rows, made before, and their labels.
+
+        Args:
+            prediction: Of `predict_shared`, an estimator's `predict_distribution` or an external predictor.
+            labels: Class numbers, or names where `classes` has them.
+            rule: As in `fit`.
+            bars: As in `fit`.
+            classes: The names of the classes, in the order of the columns.
+
+        Returns:
+            The gate; its `cost` says what it rejects of the held-out rows.
+
+        Raises:
+            GateError: If no threshold keeps the promise; also for predictions of `predict`, whose draws are
+                made anew in every call.
+            LabelError: If a label is not a class.
+
+        Example:
+            >>> import torch
+            >>> from totalcal import Gate, softmax
+            >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
+            >>> prediction = model.predict_shared(torch.randn(60, 4))
+            >>> Gate.fitted(prediction, prediction.probabilities.argmax(1)).bars[0].score
+            'entropy'
+        """
+        verdicts = _verdicts(bars)
+        found = _HeldOut.of(prediction, class_numbers(labels, classes), verdicts)
+        return cls._from(found, rule or FalseRejection(), verdicts)
+
+    @classmethod
+    def _from(cls, found: "_HeldOut", rule: Rule, verdicts: Mapping[str, str]) -> Self:
+        rules = rule.split(_shares(verdicts))
+        fitted = tuple(
+            Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
+            for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
+        )
+        accepted = np.all([is_accepted(found.scores[bar.score], bar.threshold) for bar in fitted], axis=0)
+        return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
+
+    def __call__(self, prediction: Predictive) -> Decisions:
+        """What to do with each row; the first bar that rejects it gives verdict and reason.
+
+        Raises:
+            GateError: If the predictions were made with other draws than those the gate was fitted on.
+        """
+        self._check(prediction)
+        rows = len(prediction.probabilities)
+        verdicts, reasons = [ACCEPT] * rows, [""] * rows
+        for bar in reversed(self.bars):
+            values = uncertainty(prediction, bar.score)
+            for row in np.flatnonzero(~is_accepted(values, bar.threshold)):
+                verdicts[row], reasons[row] = bar.verdict, bar.why(values[row])
+        return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)
+
+    def predict(self, model: Any, inputs: Any) -> Predictive:
+        """The model's predictions, made as those that the gate was fitted on.
+
+        Args:
+            model: The one that the gate was fitted for.
+            inputs: New rows.
+
+        Returns:
+            Predictions that the gate accepts.
+
+        Raises:
+            GateError: The gate is of version 0.1, and does not know how its predictions were made.
+        """
+        if self.sampling is None:
+            raise GateError(_UNKNOWN)
+        with eval_mode(model):
+            return predict_like(model, inputs, self.sampling.draws, self.sampling.seed)
+
+    def decide(self, model: Any, inputs: Any) -> Decisions:
+        """What to do with each row of inputs that the model is asked about.
+
+        Args:
+            model: The one that the gate was fitted for.
+            inputs: New rows.
+
+        Returns:
+            Which rows are accepted, and for every other a verdict with its reason.
+
+        Raises:
+            GateError: If it is not known how the predictions of the held-out rows were made.
+
+        Example:
+            >>> import torch
+            >>> from totalcal.scores import from_module
+            >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
+            >>> model = from_module(net, "logits")
+            >>> len(Gate.fit(model, rows, net(rows).argmax(1)).decide(model, rows[:7]).verdicts)
+            7
+        """
+        return self(self.predict(model, inputs))
+
+    def __str__(self) -> str:
+        rules = "; ".join(f"{bar.score} above {bar.threshold:.4g}: {bar.verdict}" for bar in self.bars)
+        made = "unknown predictions" if self.sampling is None else in_words(self.sampling)
+        return f"{rules}. Promise: {self.promise}. Fitted on {made}. Cost: {self.cost}."
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for a file; a bar that nothing passes over has no threshold there."""
+        return asdict(self) | {
+            "bars": [
+                asdict(bar) | {"threshold": None if math.isinf(bar.threshold) else bar.threshold}
+                for bar in self.bars
+            ]
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The gate that `as_json` described."""
+        bars = [
+            Bar(bar["score"], math.inf if bar["threshold"] is None else bar["threshold"], bar["verdict"])
+            for bar in content["bars"]
+        ]
+        sampling = _sampling(content.get("sampling"))
+        return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling)
+
+    def _check(self, prediction: Predictive) -> None:
+        if self.sampling is None:
+            raise GateError(_UNKNOWN)
+        found = sampling_of(prediction)
+        if found != self.sampling:
+            raise GateError(
+                f"the gate was fitted on {in_words(self.sampling)}, but these are {in_words(found)}: scores "
+                "of other draws differ, and the promise does not hold for them. Use "
+                "gate.decide(model, inputs), which makes them alike, or fit a gate on predictions like these."
+            )
+
+
+_UNKNOWN = (
+    "this gate does not know how the predictions it was fitted on were made (totalcal 0.1 did not note it), "
+    "so it cannot keep its promise. Fit it again, Gate.fit(model, held_out, labels); or, if you know it, say "
+    "so: dataclasses.replace(gate, sampling=Sampling(draws=10, seed=0, shared=True))."
+)
+
+
+class _HeldOut(NamedTuple):
+    """What is needed of held-out rows: a few numbers per row, and how they came about."""
+
+    scores: dict[str, Floats]
+    wrong: Flags
+    sampling: Sampling
+
+    @classmethod
+    def of(cls, prediction: Predictive, labels: Values, scores: Mapping[str, str]) -> "_HeldOut":
+        _, truth = check_predictions(prediction.probabilities, labels)
+        wrong = plain(prediction.probabilities).argmax(1) != truth
+        values = {name: uncertainty(prediction, name) for name in scores}
+        return cls(values, wrong, steady_sampling(prediction))
+
+    @classmethod
+    def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
+        scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores}
+        return cls(scores, np.concatenate([part.wrong for part in parts]), parts[0].sampling)
+
+
+def _sampling(content: Mapping[str, Any] | None) -> Sampling | None:
+    if content is None:
+        return None
+    draws, seed = content["draws"], content["seed"]
+    if content == asdict(BY_MOMENTS):
+        return BY_MOMENTS
+    whole = isinstance(draws, int) and (seed is None or isinstance(seed, int))
+    if not whole or not 0 <= draws <= _MOST_DRAWS:
+        raise GateError(
+            f"a gate's predictions have 0 to {_MOST_DRAWS} draws, or moments, not {draws} of seed {seed}."
+        )
+    return Sampling(draws, seed, bool(content["shared"]))
+
+
+def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
+    return {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
+
+
+def _shares(verdicts: Mapping[str, str]) -> list[float]:
+    """What each bar may reject of what the rule allows: all alike, but for the unfamiliarity."""
+    others = [score for score in verdicts if score != UNFAMILIARITY]
+    if len(others) == len(verdicts) or not others:
+        return [1 / len(verdicts)] * len(verdicts)
+    rest = (1 - DOMAIN_SHARE) / len(others)
+    return [DOMAIN_SHARE if score == UNFAMILIARITY else rest for score in verdicts]
+
+
+def _telling(values: Floats, score: str) -> Floats:
+    """A score that differs between rows: a term that a model does not have is the same everywhere."""
+    if len(values) > 1 and values.max() == values.min():
+        raise GateError(
+            f"the {score} is {values[0]:.4g} for all {len(values)} held-out rows, so it tells none apart. "
+            "This model has no such uncertainty: use another score, such as entropy."
+        )
+    return values
+
+
+def _share(flags: Flags) -> float:
+    return float(flags.mean()) if flags.size else 0.0

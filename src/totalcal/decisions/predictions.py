@@ -1,0 +1,232 @@
+"""Predictions that gates can be fitted on, and conformal prediction sets made from them.
+
+A set holds the classes that cannot be ruled out. A score says how little a class suits a row. The threshold
+is the ⌈coverage · (n + 1)⌉-th smallest score of the true classes of n held-out rows, so that the set of
+classes at or below it holds the true class of a new, exchangeable row in at least `coverage` of all cases,
+whatever the model.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.decisions.rules import Flags, conformal_quantile, is_accepted
+from totalcal.errors import GateError, InputError, UnknownNameError
+from totalcal.scores.arrays import Floats, Values, check_predictions, class_names, class_numbers, plain
+from totalcal.scores.external import distribution_of
+from totalcal.scores.streaming import Rows, blocks, numbered
+from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
+
+Labels = npt.NDArray[Any]
+_DRAWS = 10
+
+
+def predict_like(model: Any, inputs: Any, draws: Draws | None, seed: int | None) -> Predictive:
+    """Predictions of any model with these draws, where it can share draws among rows; else with its own.
+
+    None are as many as the model takes by itself, or ten of a predictor that has to be told. An external
+    predictor that draws for itself gets the number of draws, and never a seed: the same seed for each call
+    would give the first rows of all calls the same draws.
+    """
+    if (distribution := distribution_of(model)) is not None:  # an estimator shares its draws among rows
+        prediction = distribution(inputs)
+    elif hasattr(model, "predict_shared"):
+        prediction = model.predict_shared(inputs, draws=draws, seed=seed or 0)
+    elif hasattr(model, "predict"):
+        prediction = model.predict(inputs, draws=_DRAWS if draws is None else draws or 1)
+    else:
+        prediction = None
+    if not isinstance(prediction, Predictive):
+        raise InputError(
+            f"a gate needs a model whose `predict` gives a Predictive, but got a {type(model).__name__}. "
+            "Wrap it: from_module(module, kind) or from_sklearn(classifier) of totalcal.scores."
+        )
+    return prediction
+
+
+def sampling_of(prediction: Predictive) -> Sampling:
+    """How a prediction was made; one of unknown making with a single draw counts as deterministic."""
+    if prediction.sampling is not None:
+        return prediction.sampling
+    return Sampling(prediction.draws) if prediction.draws > 1 else DETERMINISTIC
+
+
+def steady_sampling(prediction: Predictive) -> Sampling:
+    """The sampling of predictions that are the same function of each row, or a refusal."""
+    found = sampling_of(prediction)
+    if prediction.sampling is not None and found.draws and found.seed is None:
+        raise GateError(
+            f"these are {in_words(found)}: rows of one call may share draws that the next call makes anew, "
+            "so new rows are not like the held-out ones, and no promise would hold. Use Gate.fit(model, "
+            "held_out, labels), or predictions of model.predict_shared(inputs, draws, seed=0)."
+        )
+    return found
+
+
+def in_words(sampling: Sampling) -> str:
+    """What a sampling is, for messages and summaries."""
+    if sampling.draws == 0:
+        return "predictions without draws"
+    if sampling.draws == "moments":
+        return "predictions by moments"
+    if sampling.seed is None:
+        return f"predictions with {sampling.draws} draws of their own in each call"
+    return f"predictions with {sampling.draws} draws that all rows share (seed {sampling.seed})"
+
+
+def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
+    """Inputs in blocks, with their labels as class numbers; an estimator takes its table whole."""
+    names = class_names(model)
+    if distribution_of(model) is not None:
+        table, given = (held_out, labels) if labels is not None else held_out
+        yield table, class_numbers(given, names)
+        return
+    paired = numbered(held_out if labels is None else (held_out, labels), names)
+    for inputs, truth in blocks(paired, size):
+        if truth is None:
+            raise InputError(
+                "a gate is fitted on labels, and the held-out set has none. Give Gate.fit(model, inputs, "
+                "labels), or batches of (inputs, labels)."
+            )
+        yield inputs, plain(truth)
+
+
+Method = Literal["aps", "split"]
+_MOST_SCORES = 5000
+
+
+def unlikeliness(probabilities: Floats) -> Floats:
+    """1 − p_k: the smallest sets on average (Sadinle, Lei and Wasserman 2019)."""
+    return 1 - probabilities
+
+
+def cumulated(probabilities: Floats) -> Floats:
+    """The probability of all classes at least as likely as k: sets fit each row (Romano et al. 2020).
+
+    >>> cumulated(np.array([[0.2, 0.5, 0.3]]))
+    array([[1. , 0.5, 0.8]])
+    """
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    totals = np.take_along_axis(probabilities, order, axis=1).cumsum(axis=1)
+    scores = np.empty_like(totals)
+    np.put_along_axis(scores, order, totals, axis=1)
+    return scores
+
+
+_SCORES: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
+    {"aps": cumulated, "split": unlikeliness}
+)
+
+
+@dataclass(frozen=True)
+class PredictionSets:
+    """Sets of classes at a chosen coverage, from held-out predictions and their labels.
+
+    Attributes:
+        coverage: How often a set must hold the true class, at least.
+        method: Which score of a class.
+        scores: That of the true class of each held-out row, in ascending order; 5000 of them at the most,
+            chosen at random.
+        sampling: How the held-out predictions were made, and others have to be made.
+
+    Example:
+        >>> import torch
+        >>> from totalcal.types import PointMass
+        >>> held_out = Predictive(PointMass(torch.tensor([[[2.0, 0.0]] * 9])))
+        >>> PredictionSets.fitted(held_out, [0] * 9, coverage=0.8)(held_out).sum(1).tolist()
+        [1, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
+
+    coverage: float
+    method: Method
+    scores: tuple[float, ...]
+    sampling: Sampling = DETERMINISTIC
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage < 1:
+            raise GateError(f"the coverage must lie strictly between 0 and 1, but is {self.coverage}.")
+        if self.method not in _SCORES:
+            raise UnknownNameError("method", self.method, get_args(Method))
+
+    @classmethod
+    def fitted(
+        cls, prediction: Predictive, labels: Values, coverage: float = 0.9, method: Method = "split"
+    ) -> Self:
+        """Find the threshold.
+
+        Args:
+            prediction: Of held-out rows: neither trained on nor used for a choice.
+            labels: Their classes.
+            coverage: How often the set of a new row must hold its true class, at least.
+            method: "split" gives the smallest sets on average; "aps" sets that grow with the uncertainty of a
+                row, and so cover easy and hard rows more evenly, but are large where a net is sure of nearly
+                everything: it adds up probabilities until hardly any is left.
+
+        Returns:
+            What makes sets of predictions: call it.
+
+        Raises:
+            GateError: If there are too few rows for this coverage; also for predictions of `predict`, whose
+                draws are made anew in every call.
+            UnknownNameError: If there is no such method.
+
+        Example:
+            >>> import torch
+            >>> from totalcal.types import PointMass
+            >>> held_out = Predictive(PointMass(torch.tensor([[[2.0, 0.0]] * 9])))
+            >>> sets = PredictionSets.fitted(held_out, [0] * 8 + [1], coverage=0.8)
+            >>> sets(held_out)[0]
+            array([ True, False])
+        """
+        empty = cls(coverage, method, (), steady_sampling(prediction))
+        probabilities, truth = check_predictions(prediction.probabilities, labels)
+        scores = _SCORES[method](probabilities)[np.arange(len(truth)), truth]
+        if len(scores) > _MOST_SCORES:  # which rows stay must not depend on their scores
+            scores = np.random.default_rng(0).choice(scores, _MOST_SCORES, replace=False)
+        found = replace(empty, scores=tuple(np.sort(scores).tolist()))
+        found.threshold  # noqa: B018 (too few rows are told here)
+        return found
+
+    @cached_property
+    def threshold(self) -> float:
+        """The largest score of a class within a set."""
+        return conformal_quantile(np.array(self.scores), self.coverage, "rows")
+
+    def at(self, coverage: float) -> Self:
+        """Sets of another coverage, from the same held-out rows."""
+        return replace(self, coverage=coverage)
+
+    def __call__(self, prediction: Predictive) -> Flags:
+        """Rows × classes: which classes are in the set of each row; the likeliest one always is.
+
+        Raises:
+            GateError: If the prediction was made with other draws than the held-out ones.
+        """
+        found = sampling_of(prediction)
+        if found != self.sampling:
+            raise GateError(
+                f"these sets were fitted on {in_words(self.sampling)}, but these are {in_words(found)}. "
+                "Predict as then, or fit the sets again."
+            )
+        return self.of(plain(prediction.probabilities))
+
+    def of(self, probabilities: Floats) -> Flags:
+        """The sets of rows of which only the probabilities are at hand, made as the held-out ones."""
+        within: Flags = is_accepted(_SCORES[self.method](probabilities), self.threshold)
+        within[np.arange(len(within)), probabilities.argmax(1)] = True
+        return within
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The sets that `as_json` described."""
+        sampling = Sampling(**content["sampling"])
+        return cls(content["coverage"], content["method"], tuple(content["scores"]), sampling)

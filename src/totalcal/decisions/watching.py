@@ -1,0 +1,162 @@
+"""A table of predictions past the monitor of a model file, in words and as a picture. Needs no torch."""
+
+import csv
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.decisions.monitor import WITH_LABELS, Monitor, Status, label_scores
+from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.container import read_container
+from totalcal.files.predicting.tables import ColumnFile, opened_columns, record_batches, schema_of
+from totalcal.files.reading import csv_records
+
+LABEL = "label"
+_BLOCK = 100
+_TITLE = 90  # characters that fit above the picture
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a monitor made of a table: its status at the end, and log10 of its capital along the way."""
+
+    status: Status
+    rows: list[int]
+    log10_capital: dict[str, list[float]]
+    level: float
+
+
+def watch_file(predictions: Path, model: Path) -> Watched:
+    """Feed a table that `totalcal predict` wrote to the monitor of the model file.
+
+    Raises:
+        InputError: If the file has no monitor, or the table none of the scores that it watches.
+    """
+    content = read_container(model).description.get("monitor")
+    if content is None:
+        raise InputError(
+            f"{model} has no monitor. Save the model with one: "
+            "save(…, monitor=Monitor.start(watched_scores(model.predict_shared(held_out))))."
+        )
+    monitor = Monitor.from_json(content)
+    start = monitor.rows
+    rows: list[int] = []
+    capital: dict[str, list[float]] = {name: [] for name in monitor.detectors}
+    for scores, accepted in _blocks(predictions, list(monitor.detectors)):
+        status = monitor.update(scores, accepted)
+        rows.append(status.rows - start)
+        for name, history in capital.items():
+            history.append(float(np.log10(max(status.capital[name], 1e-300))))
+    level = float(np.log10(len(monitor.detectors) / monitor.false_alarms))
+    return Watched(monitor.status, rows, capital, level)
+
+
+def check_figure(output: Path) -> None:
+    """Before any work: whether a figure can be drawn there.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: Its ending is that of no picture, or there is no such folder.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "drawing a stream") from error
+    kinds = Figure().canvas.get_supported_filetypes()
+    if output.suffix.lower().removeprefix(".") not in kinds:
+        raise InputError(f"{output} is no figure: its ending must be one of {', '.join(sorted(kinds))}.")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent} for the figure.")
+
+
+def draw(watched: Watched, output: Path) -> None:
+    """The capital of each score over the rows, and its ranks in tenths, which are even when all is well."""
+    check_figure(output)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, history in watched.log10_capital.items():
+        shares = watched.status.rank_shares[name]
+        if not shares.any():  # no labels have come
+            continue
+        left.plot(watched.rows, history, label=name)
+        right.step(np.arange(len(shares) + 1) / len(shares), [*shares, shares[-1]], where="post", label=name)
+    left.axhline(watched.level, color="0.4", linestyle="--", label="alarm")
+    left.set(xlabel="rows", ylabel="evidence of a shift, log10")
+    right.axhline(0.1, color="0.4", linestyle="--")
+    right.set(xlabel="rank among held-out rows (0: least familiar)", ylabel="share of rows", ylim=(0, None))
+    left.legend(frameon=False)
+    figure.suptitle("\n".join(wrap(str(watched.status), _TITLE)))
+    figure.savefig(output, dpi=120)
+
+
+def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArray[Any]], list[bool] | None]]:
+    if not path.is_file():
+        raise InputError(f"there is no table {path}.")
+    with _opened(path) as (columns, rows):
+        known = [name for name in names if name in columns]
+        by_label = WITH_LABELS & set(names) if LABEL in columns else frozenset()
+        if not known and not by_label:
+            raise InputError(
+                f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
+            )
+        with _as_table(path):
+            while block := list(islice(rows, _BLOCK)):
+                yield _scores(path, block, known, by_label), _accepted(block)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[dict[str, Any]]]]:
+    """The columns of a table, and its rows by column: CSV, Parquet or Arrow."""
+    if path.suffix.lower() in ColumnFile.KINDS:
+        with opened_columns(path) as file:
+            columns = list(schema_of(file).names)
+            batches = record_batches(file, columns, _BLOCK, 0)
+            yield columns, (row for batch in batches for row in batch.to_pylist())
+        return
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv_records(file, path)
+        with _as_table(path):
+            columns = next(table, [])
+        yield columns, (dict(zip(columns, fields, strict=False)) for fields in table if fields)
+
+
+@contextmanager
+def _as_table(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{path} is not a table in UTF-8 ({error}): make it with totalcal predict."
+        ) from error
+
+
+def _scores(
+    path: Path, block: list[dict[str, Any]], known: list[str], by_label: Collection[str]
+) -> dict[str, npt.NDArray[Any]]:
+    try:
+        found = {name: np.maximum([float(row[name]) for row in block], 0.0) for name in known}
+        if by_label:
+            chosen = np.array([float(row[f"p({row[LABEL]})"]) for row in block])
+            classes = [name for name in block[0] if name.startswith("p(")]
+            confidence = np.array([[float(row[name]) for name in classes] for row in block]).max(1)
+            told = label_scores(chosen, confidence)
+            found |= {name: told[name] for name in by_label}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} has a value that is not a number, or a label that is not a class: {error}."
+        ) from error
+    return found
+
+
+def _accepted(block: list[dict[str, Any]]) -> list[bool] | None:
+    decisions = [row.get("decision") or "" for row in block]
+    return [decision == "accept" for decision in decisions] if any(decisions) else None

@@ -1,0 +1,393 @@
+"""A classifier with scikit-learn's interface around any model of the family."""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from totalcal.data.preprocessing import Preprocessing
+from totalcal.decisions import UNCERTAINTIES, Gate, uncertainty
+from totalcal.errors import DomainError, InputError, MissingExtraError
+from totalcal.estimators.learning import (
+    CONTEXT_ROWS,
+    Checked,
+    Learner,
+    Rows,
+    batch_size_for,
+    check_classes,
+    checked,
+    device_for,
+    hidden_for,
+    is_large,
+    learning_rate_for,
+    refuse_sparse,
+    split,
+)
+from totalcal.files.saved import save
+from totalcal.files.steps import Steps
+from totalcal.memory.domain import FEWEST_ROWS, NoDomain
+from totalcal.memory.remembering import remember as remember_domain
+from totalcal.models import model_named
+from totalcal.nets import mlp
+from totalcal.scores.arrays import class_numbers
+from totalcal.training.callbacks import Callback, ProgressBar
+from totalcal.training.history import context_for
+from totalcal.types import Batch, Draws, Predictive
+
+_ROWS_AT_ONCE = 4096
+
+
+class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators share; take one of its subclasses.
+
+    Inputs are standardised inside. Predictions are in float64: in float32 the last digits of a row's
+    prediction depend on the rows beside it. So is training, up to 16,000 rows; larger tables train in
+    float32, which is faster.
+
+    Args:
+        hidden: The widths of the net's hidden layers. "auto" takes one of 32, and of 128 from about 16,000
+            rows on.
+        model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
+        learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size. Beyond
+            16,000 rows it is halved when half of `patience` has passed without progress.
+        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more, at most 1024, in
+            larger tables.
+        max_epochs: How often a row is seen, at most.
+        patience: Stop when the NLL of the held-out rows has not fallen for so many epochs, with the best
+            epoch's model; None trains for all of `max_epochs` on all rows.
+        validation_fraction: The share of rows that `patience` holds out.
+        class_weight: A weight for each class, or "balanced" for equal shares; multiplies `sample_weight`.
+        remember: Whether to keep a memory of the domain, for `predict_familiarity`. Half of the held-out rows
+            calibrate it and have no say in when to stop, so that they are as new to it as the rows to come;
+            where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
+        draws: How many draws of weights and memory make a prediction; "moments" needs none. None takes
+            whichever is better (`TuringProcess.default_draws`). They are the same for every row, so that a
+            row's prediction does not depend on the others.
+        device: Where `fit` trains, e.g. "cuda". Predictions are made on the CPU, the same on every machine.
+        verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
+        random_state: A seed or a generator of NumPy.
+
+    Attributes:
+        classes_ (npt.NDArray[Any]): The labels, sorted.
+        model_ (TuringProcess): The fitted process.
+        preprocessing_ (Preprocessing): The standardisation of the columns.
+        context_ (Batch | None): The rows that a model which cannot predict without a context carries along.
+        n_iter_ (int): How many epochs were trained.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from totalcal import ETPClassifier
+        >>> table, labels = load_iris(return_X_y=True)
+        >>> model = ETPClassifier(max_epochs=3, random_state=0).fit(table, labels)
+        >>> model.predict_proba(table[:2]).shape
+        (2, 3)
+    """
+
+    _model_name: ClassVar[str]
+
+    def __init__(
+        self,
+        hidden: Sequence[int] | Literal["auto"] = "auto",
+        *,
+        model_arguments: Mapping[str, Any] | None = None,
+        learning_rate: float = 3e-3,
+        batch_size: int | Literal["auto"] = "auto",
+        max_epochs: int = 200,
+        patience: int | None = 20,
+        validation_fraction: float = 0.15,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        remember: bool = True,
+        draws: Draws | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.model_arguments = model_arguments
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.remember = remember
+        self.draws = draws
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Learn from a table and its labels.
+
+        Args:
+            X: Rows × columns of finite numbers, an array or a data frame; not sparse.
+            y: A label for each row: numbers or words.
+            sample_weight: How often a row is drawn, relative to the others; rows of weight 0 are left out.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: If the table or the weights cannot be used.
+            LabelError: If there are fewer than two classes.
+            DivergenceError: If the loss or a weight ceases to be finite.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9).classes_.tolist()
+            ['no', 'yes']
+        """
+        table, labels, weights = self._checked(X, y, sample_weight)
+        self._prepare(table, np.unique(labels))
+        rows = Rows(self._encoded(table, labels), weights)
+        training, validation = split(rows, self.validation_fraction if self.patience else 0.0, self._seed)
+        stopping, calibration = self._shared_out(validation)
+        self._choose_context(training)
+        self._learner.run(
+            training,
+            stopping,
+            self.context_,
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+            generator=self._generator(),
+            callbacks=self._callbacks(),
+        )
+        if calibration is not None:
+            remember_domain(self.model_, training.data, calibration.data, progress=False)
+        self.n_iter_ = self._learner.epochs
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Go on learning from more rows: one epoch of gradient steps and writes to the memory.
+
+        A memory of the domain ends here: it knows the features of the net as it was.
+
+        Args:
+            X: Rows × columns. Standardisation and batch size are those of the first call's rows.
+            y: One class per row.
+            classes: All classes; the first call needs them, if its rows do not have them all.
+            sample_weight: One weight per row.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: If class_weight is "balanced", which needs to see all rows.
+            ValueError: If the table cannot be used.
+
+        Example:
+            >>> from totalcal import SoftmaxClassifier
+            >>> SoftmaxClassifier().partial_fit([[0.0], [1.0]], ["no", "yes"]).n_iter_
+            1
+        """
+        if self.class_weight == "balanced":
+            raise InputError(
+                'class_weight="balanced" needs to see all rows, and partial_fit sees some. '
+                "Give a weight per class."
+            )
+        first = not hasattr(self, "model_")
+        table, labels, weights = self._checked(X, y, sample_weight, reset=first)
+        if first:
+            self._prepare(table, np.unique(labels) if classes is None else np.unique(classes))
+        rows = Rows(self._encoded(table, labels), weights)
+        if first:
+            self._choose_context(rows)
+        self.model_.set_domain(NoDomain())
+        self._learner.run_epoch(rows, self._generator())
+        self.n_iter_ = self._learner.epochs
+        return self
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """The predictive probabilities.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            Rows × classes, in the order of `classes_`.
+
+        Raises:
+            NotFittedError: If `fit` has not been called.
+            ValueError: If the table cannot be used.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> model.predict_proba([[0.5]]).shape
+            (1, 2)
+        """
+        return np.concatenate([part.probabilities.numpy() for part in self._predictions(X)])
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The most probable class of each row."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def predict_distribution(self, X: Any) -> Predictive:  # noqa: N803
+        """The whole predictive distribution: what a `Gate` is fitted on and asked about.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            As `TuringProcess.predict_shared`.
+
+        Raises:
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> model.predict_distribution([[0.5]]).sampling.draws
+            'moments'
+        """
+        return Predictive.joined(list(self._predictions(X)))
+
+    def predict_uncertainty(self, X: Any) -> Any:  # noqa: N803
+        """The uncertainties of each row, side by side.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            A data frame with the entropy, the three terms of the variance, and the mutual information.
+
+        Raises:
+            MissingExtraError: If pandas is not installed.
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> "entropy" in model.predict_uncertainty([[0.5]]).columns
+            True
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("pandas", "tables", "a table of uncertainties") from error
+        parts = [{name: uncertainty(part, name) for name in UNCERTAINTIES} for part in self._predictions(X)]
+        return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+
+    def predict_familiarity(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """How familiar each row is: a conformal p-value in (0, 1], low for rows of another domain.
+
+        Of rows drawn as those of `fit`, at most a share a has a familiarity ≤ a, for every a.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+
+        Returns:
+            One number per row.
+
+        Raises:
+            DomainError: If there is no memory: too few rows were held out, or it was not asked for.
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import BNNClassifier
+            >>> rows = np.linspace(0, 1, 600)[:, None]
+            >>> model = BNNClassifier(max_epochs=1, random_state=0).fit(rows, rows[:, 0] > 0.5)
+            >>> bool(0 < model.predict_familiarity([[0.5]])[0] <= 1)
+            True
+        """
+        parts = list(self._predictions(X))
+        if isinstance(self.model_.domain, NoDomain):
+            raise DomainError(
+                "this estimator has no memory of its domain, so it cannot say how familiar a row is. `fit` "
+                "keeps one with remember=True, where `patience` is set and half of the rows it holds out are "
+                f"{FEWEST_ROWS} or more: give it {self._enough_rows()} rows, or raise "
+                "validation_fraction."
+            )
+        return np.concatenate([part.familiarity.numpy() for part in parts])
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        gate: Gate | None = None,
+        scores: Mapping[str, float] | None = None,
+        *,
+        steps: Steps | None = None,
+    ) -> None:
+        """Write the fitted model as one file for `totalcal.load` and `totalcal predict`.
+
+        A whole pipeline is saved by `totalcal.Pipeline.save`, which hands its `steps` over.
+        """
+        check_is_fitted(self, "model_")
+        save(
+            self.model_,
+            path,
+            gate=gate,
+            classes=self.classes_.tolist(),
+            preprocessing=self.preprocessing_,
+            context=self.context_,
+            scores=scores,
+            steps=steps,
+        )
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Checked:  # noqa: N803
+        refuse_sparse(X)
+        table, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
+        return checked(table, labels, sample_weight, self.class_weight)
+
+    def _prepare(self, table: npt.NDArray[np.float64], classes: npt.NDArray[Any]) -> None:
+        """A fresh model for these classes, and the standardisation of this table."""
+        check_classes(classes, type(self).__name__)
+        self.classes_ = classes
+        self.preprocessing_ = Preprocessing.fitted(table, getattr(self, "feature_names_in_", None))
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed)
+            backbone = mlp(table.shape[1], len(classes), hidden_for(len(table), self.hidden))
+            make = model_named(self._model_name)
+            model = make(backbone, len(classes), **(self.model_arguments or {}))
+        self.model_ = model.double().eval()
+        batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
+        if self.batch_size == "auto":
+            rate = learning_rate_for(rate, batch_size)
+        self._learner = Learner(
+            self.model_, rate, batch_size, device_for(self.device), large=is_large(len(table))
+        )
+
+    def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
+        """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
+        if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_ROWS:
+            return held_out, None
+        return split(held_out, 0.5, self._seed)
+
+    def _enough_rows(self) -> int:
+        return math.ceil(2 * FEWEST_ROWS / self.validation_fraction)
+
+    def _callbacks(self) -> list[Callback]:
+        return [ProgressBar()] if self.verbose else []
+
+    def _choose_context(self, rows: Rows) -> None:
+        """Rows that a model which cannot predict without a context carries along, drawn by their weights."""
+        generator = torch.Generator().manual_seed(self._seed)
+        self.context_ = context_for(self.model_, rows.source, CONTEXT_ROWS, generator)
+
+    def _encoded(self, table: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Batch:
+        numbers = class_numbers(labels, self.classes_.tolist())
+        return Batch(self._inputs(table), torch.from_numpy(numbers))
+
+    def _inputs(self, table: npt.NDArray[np.float64]) -> Tensor:
+        return self.preprocessing_(table, torch.float64)
+
+    def _generator(self) -> torch.Generator:
+        """Every epoch of a life has draws of its own, whether it comes by `fit` or by `partial_fit`."""
+        return torch.Generator().manual_seed(self._seed + self._learner.epochs)
+
+    def _predictions(self, X: Any) -> Iterator[Predictive]:  # noqa: N803
+        check_is_fitted(self, "model_")
+        refuse_sparse(X)
+        table = validate_data(self, X, dtype=np.float64, reset=False)
+        for part in self._inputs(table).split(_ROWS_AT_ONCE):
+            yield self.model_.predict_shared(part, self.draws, self.context_)

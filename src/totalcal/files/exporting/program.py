@@ -1,0 +1,169 @@
+"""A saved model as one traced program: rows in, all that a prediction says out, and no random number."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+from totalcal.decisions import Gate
+from totalcal.decisions.rules import ROUNDING
+from totalcal.errors import ExportError
+from totalcal.files.predicting.exported import ROWS
+from totalcal.files.saved import SavedModel
+from totalcal.inputs import Inputs, from_named, named
+from totalcal.parts.sampling import FixedDraws
+from totalcal.scores.uncertainties import uncertainties_of
+from totalcal.types import Draws, Predictive
+
+_STATIC = (
+    "The number of rows may vary, and nothing else: a net whose steps depend on the values or the length of "
+    "its inputs has no fixed program"
+)
+
+
+class Program(nn.Module):
+    """What is traced. Rows are as the user has them; the preprocessing is a part of the program.
+
+    Args:
+        saved: The model, with its context, gate and preprocessing.
+        draws: How many draws of θ, 0 for means, or "moments".
+        seed: What the draws are a function of.
+        example: Some rows.
+    """
+
+    def __init__(self, saved: SavedModel, draws: Draws, seed: int, example: Inputs) -> None:
+        super().__init__()
+        self.model, self.context, self.gate = saved.model, saved.context, saved.gate
+        self.preprocessing = saved.preprocessing
+        self.names = list(named(example, ROWS))
+        self.draws: FixedDraws | None = None
+        if draws != "moments":
+            self.draws = self.model.fixed_draws(self._received(example), draws, self.context, seed)
+        self(*named(example, ROWS).values())  # what the latent draws is remembered from its first use
+
+    def forward(self, *rows: Tensor) -> dict[str, Tensor]:
+        inputs = from_named(dict(zip(self.names, rows, strict=True)), ROWS)
+        with _CommonOperators():
+            return outputs_of(self._predicted(inputs), self.gate)
+
+    def _predicted(self, rows: Inputs) -> Predictive:
+        inputs = self._received(rows)
+        if self.draws is None:
+            return self.model.predict_moments(inputs, self.context)
+        return self.model.predict_fixed(inputs, self.draws, self.context)
+
+    def _received(self, rows: Inputs) -> Inputs:
+        if self.preprocessing is None:
+            return rows
+        assert isinstance(rows, Tensor)
+        precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
+        return ((rows.double() - self.preprocessing.mean) / self.preprocessing.scale).to(precision)
+
+
+def outputs_of(prediction: Predictive, gate: Gate | None) -> dict[str, Tensor]:
+    """By name, a row of each per input, in float64: what a program gives."""
+    found = {"probabilities": prediction.probabilities, **uncertainties_of(prediction)}
+    if prediction.domain is not None:
+        found["familiarity"] = prediction.familiarity
+    found = {name: values.double() for name, values in found.items()}
+    if gate is not None:
+        found["decision"] = _decision(found, gate)
+    return found
+
+
+def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
+    """0 accepts; i says that the i-th bar is the first that rejects the row, as in `Gate.__call__`."""
+    decision = torch.zeros_like(scores[gate.bars[0].score], dtype=torch.int64)
+    for place, bar in reversed(list(enumerate(gate.bars, start=1))):
+        limit = bar.threshold + (0.0 if bar.threshold == float("inf") else ROUNDING * abs(bar.threshold))
+        decision = torch.where(scores[bar.score] > limit, place, decision)
+    return decision
+
+
+def traced(program: Program, example: Inputs) -> ExportedProgram:
+    """The program as a graph of torch's operators, for any number of rows.
+
+    Raises:
+        ExportError: If its steps depend on what comes in, or on how much.
+    """
+    rows = tuple(named(example, ROWS).values())
+    shapes = (tuple({0: Dim("rows")} for _ in rows),)
+    try:
+        with torch.no_grad(), _plain_kernels(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.export(program, rows, dynamic_shapes=shapes, strict=False)
+    except Exception as problem:  # errors of torch's own, and whatever a net's forward does to a tracer
+        raise ExportError(f"{_STATIC} ({first_line(problem)}).") from problem
+
+
+@contextmanager
+def _plain_kernels() -> Iterator[None]:
+    """Attention in single steps: other runtimes do not have the fused kernels of torch's fast path."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def first_line(problem: Exception) -> str:
+    """What went wrong, in one line: torch explains itself in many."""
+    message = str(problem).strip() or "no reason given"
+    return f"{type(problem).__name__}: {message.splitlines()[0][:200].rstrip('.')}"
+
+
+class _CommonOperators(TorchFunctionMode):
+    """Three functions that ONNX does not have are made of others."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return _INSTEAD.get(function, function)(*args, **(kwargs or {}))
+
+
+def _searched(sorted_sequence: Tensor, values: Tensor, *, side: str = "left") -> Tensor:
+    """How many of the sorted numbers are below each value, along the last axis, by bisection."""
+    assert side == "left"
+    length = sorted_sequence.shape[-1]
+    below = torch.zeros_like(values, dtype=torch.int64)
+    for power in reversed(range(length.bit_length())):
+        reached = below + 2**power
+        probe = sorted_sequence.gather(-1, (reached - 1).clamp(max=length - 1))
+        below = torch.where((reached <= length) & (probe < values), reached, below)
+    return below
+
+
+_SHIFT = 8
+_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)  # B₂ₖ / 2k
+
+
+def _digamma(values: Tensor) -> Tensor:
+    """ψ(x) = ψ(x + 8) − Σ 1/(x + i), and at 8 or more its series: to 10⁻¹³ for x > 0 in float64."""
+    shifted = values + _SHIFT
+    square = shifted.reciprocal().square()
+    series = torch.zeros_like(values)
+    for coefficient in reversed(_BERNOULLI):
+        series = (series + coefficient) * square
+    steps = torch.arange(_SHIFT, dtype=values.dtype, device=values.device)
+    below = (values.unsqueeze(-1) + steps).reciprocal().sum(-1)
+    return shifted.log() - 0.5 / shifted - series - below
+
+
+def _entropy_summand(values: Tensor) -> Tensor:
+    """−p log p for p in [0, 1], with 0 log 0 = 0."""
+    return -values * values.clamp_min(torch.finfo(values.dtype).tiny).log()
+
+
+_INSTEAD: Mapping[Any, Callable[..., Tensor]] = {
+    torch.searchsorted: _searched,
+    torch.Tensor.digamma: _digamma,
+    torch.special.entr: _entropy_summand,
+}

@@ -1,0 +1,194 @@
+"""What a saved model says of rows: the one way from rows to answers, for tables and for the service.
+
+`Answers` themselves know no torch: whatever gives them can be written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import GateError, InputError
+from totalcal.files.predicting.inputs import Rows, rows_of
+from totalcal.files.predicting.raw import RawTable
+from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
+
+if TYPE_CHECKING:
+    from totalcal.files.saved import SavedModel
+    from totalcal.files.steps import Steps
+    from totalcal.types import Draws, Predictive
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One entry per row; a decision and its reason are empty where there is no gate, or no reason.
+
+    Attributes:
+        classes: The names of the columns of `probabilities`.
+        probabilities: Rows × classes.
+        scores: Uncertainties by name, `unfamiliarity` among them where the model remembers its domain.
+        familiarity: A p-value per row, or None without such a memory.
+        decisions: The gate's verdict.
+        reasons: Why.
+    """
+
+    classes: tuple[Any, ...]
+    probabilities: Floats
+    scores: dict[str, Floats]
+    familiarity: Floats | None
+    decisions: list[str]
+    reasons: list[str]
+
+    @property
+    def best(self) -> list[Any]:
+        """The most probable class of each row, by name."""
+        return [self.classes[place] for place in self.probabilities.argmax(1)]
+
+    def rows(self, start: int, stop: int) -> "Answers":
+        """Some of the rows."""
+        chosen = slice(start, stop)
+        return Answers(
+            self.classes,
+            self.probabilities[chosen],
+            {name: values[chosen] for name, values in self.scores.items()},
+            None if self.familiarity is None else self.familiarity[chosen],
+            self.decisions[chosen],
+            self.reasons[chosen],
+        )
+
+
+class FilePredictor(Protocol):
+    """What rows of any kind are answered by: a saved model with its draws, or an exported program."""
+
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+
+    @property
+    def score_names(self) -> tuple[str, ...]: ...
+
+    def rows(self, inputs: Path, workers: int) -> Rows:
+        """The rows of a file or folder, with so many processes to decode pictures."""
+
+    def answers(self, rows: npt.NDArray[Any]) -> Answers: ...
+
+
+@dataclass(frozen=True)
+class FilePredictorWithDraws:
+    """A saved model that answers with so many draws, or with those of its gate, rows that passed `steps`."""
+
+    saved: "SavedModel"
+    draws: "Draws | None" = None
+    steps: "Steps | None" = None
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return class_names(self.saved)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return score_names(self.saved)
+
+    def rows(self, inputs: Path, workers: int) -> Rows:
+        if self.steps is None:
+            return rows_of(inputs, self.saved.preprocessing, manifests=True, workers=workers)
+        return RawTable(inputs, self.steps)
+
+    def answers(self, rows: npt.NDArray[Any]) -> Answers:
+        return answers(self.saved, rows, self.draws)
+
+
+def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None) -> FilePredictor:
+    """What answers by a model file: torch and totalcal, or for an .onnx onnxruntime alone.
+
+    Args:
+        file: What `totalcal.save` or `totalcal export` wrote.
+        draws: Of weights and memory; those of the gate, or else the model's usual ones, if not given.
+        backbone: `package.module:factory`, the user's own net where the file asks for it.
+
+    Raises:
+        GateError: If the gate, or the exported program, has other draws.
+        InputError: If a backbone is given for an exported program, which holds its own.
+    """
+    from totalcal.files.predicting.exported import SUFFIXES, open_exported
+
+    if file.suffix in SUFFIXES:
+        if backbone is not None:
+            raise InputError(f"{file} is a program of its own and takes no --backbone: leave it out.")
+        exported = open_exported(file)
+        exported.check_draws(draws)
+        return exported
+    from totalcal.files.own import load_named
+
+    saved = load_named(file, backbone)
+    check_draws(saved, draws)
+    # The reader takes the steps, to name the rows that cannot.
+    return FilePredictorWithDraws(replace(saved, steps=None), draws, saved.steps)
+
+
+def class_names(saved: "SavedModel") -> tuple[Any, ...]:
+    """The names of the classes that the file has, or else their numbers."""
+    return saved.classes or tuple(range(saved.model.num_classes))
+
+
+def score_names(saved: "SavedModel") -> tuple[str, ...]:
+    """The uncertainties that an answer of this model has, in the order of a table."""
+    from totalcal.memory.domain import DomainMemory
+
+    remembers = isinstance(saved.model.domain, DomainMemory)
+    return (*UNCERTAINTIES, UNFAMILIARITY) if remembers else tuple(UNCERTAINTIES)
+
+
+def answers(
+    saved: "SavedModel", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
+) -> Answers:
+    """The answers to rows as the user has them, with the draws of the gate or of the user."""
+    prediction = saved.predict(rows if isinstance(rows, np.ndarray) else np.stack(rows), draws)
+    verdicts, reasons = _decisions(saved, prediction)
+    return Answers(
+        class_names(saved),
+        prediction.probabilities.numpy(),
+        {name: uncertainty(prediction, name) for name in score_names(saved)},
+        None if prediction.domain is None else prediction.familiarity.cpu().double().numpy(),
+        verdicts,
+        reasons,
+    )
+
+
+def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
+    """Before any work: whether the gate can decide about predictions with these draws.
+
+    Raises:
+        GateError: If it was fitted with others, or does not know with which.
+    """
+    from totalcal.decisions.predictions import in_words
+
+    if saved.gate is None:
+        return
+    fitted = saved.gate.sampling
+    if fitted is None and draws is None:
+        raise GateError(
+            "the file's gate does not know how many draws it was fitted with (totalcal 0.1 did not note it). "
+            "Fit it again and save; or, if you know, say it: --draws 10 was the default."
+        )
+    if fitted is not None and fitted.draws and draws not in (None, fitted.draws):
+        raise GateError(
+            f"the file's gate was fitted on {in_words(fitted)}; its promise does not hold for {draws}: "
+            "leave --draws out."
+        )
+
+
+def _decisions(saved: "SavedModel", prediction: "Predictive") -> tuple[list[str], list[str]]:
+    from totalcal.decisions import sampling_of
+
+    gate, rows = saved.gate, len(prediction.probabilities)
+    if gate is None:
+        return [""] * rows, [""] * rows
+    if gate.sampling is None:  # the user has said how it was fitted
+        gate = replace(gate, sampling=sampling_of(prediction))
+    decisions = gate(prediction)
+    return decisions.verdicts, decisions.reasons

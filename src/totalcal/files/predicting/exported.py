@@ -1,0 +1,243 @@
+"""An exported model, as `totalcal export` wrote it: what it says of rows, without torch where it is ONNX."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.data.preprocessing import PictureSteps
+from totalcal.errors import (
+    GateError,
+    InputError,
+    MissingExtraError,
+    ModelFileError,
+    NotFiniteError,
+    ShapeError,
+)
+from totalcal.files.predicting.answers import Answers
+from totalcal.files.predicting.inputs import Rows, rows_of
+from totalcal.files.reading import parse_json, unreadable
+from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_above
+
+Array = npt.NDArray[Any]
+SUFFIXES = (".onnx", ".pt2")
+KEY = "totalcal"
+"""What the description is called in a file: a metadata entry of an .onnx, an extra file of a .pt2."""
+
+ROWS = "inputs"
+"""What a program's input is called; several are called `inputs/NAME`."""
+
+FORMAT = 1
+_REMEDY = "Export the model again: totalcal export FILE."
+
+
+class ExportedRows(NamedTuple):
+    """What a row is, for whoever reads rows: as in `totalcal.Preprocessing`, whose arithmetic is inside."""
+
+    shape: tuple[int, ...]
+    columns: tuple[str, ...] | None = None
+    pictures: PictureSteps | None = None
+
+
+class Bar(NamedTuple):
+    """A bar of the gate; None is a threshold that nothing passes over."""
+
+    score: str
+    threshold: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says of itself, in plain values.
+
+    Attributes:
+        classes: The names of the columns of `probabilities`.
+        inputs: Type and shape of a row by the name of the input.
+        outputs: What each output means.
+        draws: How many draws the program makes of weights and memory; 0 for means, or "moments".
+        seed: What these draws are a function of.
+        rows: What a row is, if the model file said so.
+        bars: Those of the gate; decision i is the verdict of the i-th, 0 accepts.
+        versions: Of what wrote the file.
+    """
+
+    classes: tuple[Any, ...]
+    inputs: dict[str, dict[str, Any]]
+    outputs: dict[str, str]
+    draws: int | str
+    seed: int
+    rows: ExportedRows | None = None
+    bars: tuple[Bar, ...] = ()
+    versions: dict[str, str] | None = None
+
+    def to_json(self) -> str:
+        rows = self.rows and self.rows._asdict() | {
+            "pictures": self.rows.pictures and self.rows.pictures.as_json()
+        }
+        plain = asdict(self) | {"rows": rows, "bars": [bar._asdict() for bar in self.bars]}
+        return json.dumps({"format": FORMAT, **plain}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """What a file says, or why it cannot be used."""
+        content = parse_json(text, where)
+        with unreadable(where, "an exported model", _REMEDY):
+            if content["format"] > FORMAT:
+                raise ModelFileError(f"{where} is of a newer format of totalcal: update totalcal.")
+            rows = content["rows"]
+            return cls(
+                tuple(content["classes"]),
+                dict(content["inputs"]),
+                dict(content["outputs"]),
+                content["draws"],
+                int(content["seed"]),
+                rows
+                and ExportedRows(tuple(rows["shape"]), _tuple(rows["columns"]), _steps(rows["pictures"])),
+                tuple(Bar(**bar) for bar in content["bars"]),
+                content["versions"],
+            )
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A program with its description: rows in, answers out.
+
+    Attributes:
+        description: What the file says of itself.
+        run: From inputs by name to outputs by name.
+    """
+
+    description: Description
+    run: Callable[[Mapping[str, Array]], dict[str, Array]]
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.description.classes
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return tuple(name for name in (*UNCERTAINTIES, UNFAMILIARITY) if name in self.description.outputs)
+
+    def rows(self, inputs: Path, workers: int) -> Rows:
+        return rows_of(inputs, self.description.rows, manifests=True, workers=workers)
+
+    def predict(self, rows: Any) -> dict[str, Array]:
+        """The outputs for rows as the user has them: an array, or several by name."""
+        wanted, given = self.description.inputs, self._by_name(rows)
+        if given.keys() != wanted.keys():
+            raise InputError(f"the model takes {', '.join(wanted)}, but got {', '.join(given)}.")
+        arrays = {name: np.ascontiguousarray(given[name], wanted[name]["dtype"]) for name in wanted}
+        for name, array in arrays.items():
+            if list(array.shape[1:]) != list(wanted[name]["shape"]):
+                which = "" if len(wanted) == 1 else f" in {name}"
+                raise ShapeError(
+                    f"the model takes rows of shape {tuple(wanted[name]['shape'])}{which}, but these have "
+                    f"{array.shape[1:]}."
+                )
+        return self.run(arrays)
+
+    def _by_name(self, rows: Any) -> Mapping[str, Array]:
+        if isinstance(rows, Mapping):
+            return rows
+        names = rows.dtype.names if isinstance(rows, np.ndarray) else None
+        if names:
+            return {f"{ROWS}/{name}": rows[name].copy() for name in names}
+        return {next(iter(self.description.inputs)): rows}
+
+    def answers(self, rows: Array) -> Answers:
+        """What a table or a service says of the rows."""
+        found = self.predict(rows)
+        broken = np.isnan(found["probabilities"]).any(1)
+        if broken.any():
+            raise NotFiniteError(
+                f"{int(broken.sum())} of {len(rows)} predictions are not finite, the first is that of row "
+                f"{int(broken.argmax())}: its numbers are too large for this model."
+            )
+        decisions = found.get("decision")
+        verdicts, reasons = [""] * len(rows), [""] * len(rows)
+        if decisions is not None:
+            bars = [None, *self.description.bars]
+            verdicts = ["accept" if (bar := bars[place]) is None else bar.verdict for place in decisions]
+            reasons = [self._reason(bars[place], found, row) for row, place in enumerate(decisions)]
+        scores = {name: found[name] for name in self.score_names}
+        return Answers(
+            self.classes, found["probabilities"], scores, found.get("familiarity"), verdicts, reasons
+        )
+
+    def check_draws(self, draws: int | str | None) -> None:
+        """Before any work: draws are made when a model is exported, and cannot be chosen any more."""
+        if draws not in (None, self.description.draws):
+            raise GateError(
+                f"the model was exported with {self.description.draws} draws, and {draws} were asked for. "
+                "Leave --draws out, or export it again with --draws."
+            )
+
+    @staticmethod
+    def _reason(bar: Bar | None, found: Mapping[str, Array], row: int) -> str:
+        if bar is None or bar.threshold is None:
+            return ""
+        return why_above(bar.score, float(found[bar.score][row]), bar.threshold)
+
+
+def open_exported(path: Path) -> ExportedModel:
+    """The model of an .onnx or a .pt2.
+
+    Raises:
+        ModelFileError: If there is no such file.
+        UnreadableFileError: If the file is damaged, or `totalcal export` did not write it.
+        MissingExtraError: If what runs it is not installed.
+    """
+    if not path.is_file():
+        raise ModelFileError(f"there is no model file {path}.")
+    return (_open_onnx if path.suffix == ".onnx" else _open_pt2)(path)
+
+
+def _open_onnx(path: Path) -> ExportedModel:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("onnxruntime", "export", f"running {path.name}") from error
+    with unreadable(path, "an .onnx", _REMEDY):
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        description = _described(session.get_modelmeta().custom_metadata_map.get(KEY), path)
+    names = [output.name for output in session.get_outputs()]
+
+    def run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(zip(names, session.run(None, dict(arrays)), strict=True))
+
+    return ExportedModel(description, run)
+
+
+def _open_pt2(path: Path) -> ExportedModel:
+    import torch
+
+    extra = {KEY: ""}
+    with unreadable(path, "a .pt2", _REMEDY):
+        program = torch.export.load(str(path), extra_files=extra).module()
+        description = _described(extra[KEY], path)
+
+    def run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        with torch.no_grad():
+            found = program(*(torch.from_numpy(array) for array in arrays.values()))
+        return {name: values.numpy() for name, values in found.items()}
+
+    return ExportedModel(description, run)
+
+
+def _described(text: str | None, path: Path) -> Description:
+    if not text:
+        raise ModelFileError(f"{path} has no description of totalcal in it. {_REMEDY}")
+    return Description.from_json(text, str(path))
+
+
+def _tuple(value: Any) -> Any:
+    return None if value is None else tuple(value)
+
+
+def _steps(value: Any) -> PictureSteps | None:
+    return None if value is None else PictureSteps.from_json(value)

@@ -1,0 +1,308 @@
+"""Tables by column: CSV with and without pyarrow, Parquet and Arrow with it; the same rows and complaints.
+
+A chunk of a CSV that is plain, numbers between commas, is parsed by pyarrow at once. Whatever is not (a value
+that is not a number, a line too short, quotes, Macintosh line ends), and every chunk where pyarrow is absent,
+is read row by row by the csv module, which has the last word on what a row is.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
+from totalcal.files.predicting.inputs import Chunk, FileState, file_state, row_names
+from totalcal.files.reading import ARROW_MAGIC, check_arrow, csv_records, unreadable
+
+if TYPE_CHECKING:
+    from totalcal.files.predicting.inputs import RowFormat
+
+Floats = npt.NDArray[np.float64]
+
+_NO_NUMBER = "holds a value that is not a number"
+_BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 26
+_BUFFER = 1 << 16  # of a column of a Parquet file: its row groups need not fit into memory
+
+
+class TableFile:
+    """A CSV with a header line; its columns are found by name where the model knows names."""
+
+    def __init__(self, path: Path, preprocessing: "RowFormat") -> None:
+        self.path, self.width = path, preprocessing.shape[0]
+        with self._opened() as file:
+            plain = _plain_header(file)
+            self._start = 0 if plain is None else file.tell()
+            file.seek(self._start)
+            self._header = next(self._records(file), []) if plain is None else plain
+        self._places = _places(path, self._header, preprocessing)
+
+    def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
+        row, counts = 0, _block_sizes(size, skip)
+        if not self._start:  # the header is not plain, so it is the record before row 0
+            row, counts = -1, iter(())
+        with self._opened() as file:
+            file.seek(self._start)
+            for block in _plain_blocks(file, counts):
+                count = block.count(b"\n") + (not block.endswith(b"\n"))
+                if row >= skip:
+                    yield self._parsed(block, row, count)
+                row += count
+            records = self._records(file)
+            row += sum(1 for _ in islice(records, max(skip - row, 0)))
+            while rest := list(islice(records, size)):
+                yield self._by_hand(rest, row)
+                row += len(rest)
+
+    def state(self) -> list[FileState]:
+        return [file_state(self.path, self.path.name)]
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with unreadable(self.path, "a table", "Save it as CSV in UTF-8."), self.path.open("rb") as file:
+            yield file
+
+    def _parsed(self, block: bytes, row: int, count: int) -> Chunk:
+        """The rows of plain lines."""
+        try:
+            text = block.decode()
+        except UnicodeDecodeError as error:
+            bad, byte = row + block.count(b"\n", 0, error.start), block[error.start]
+            raise UnreadableFileError(
+                f"{self.path} is not UTF-8 text: row {bad} has the byte 0x{byte:02x}. Save it as UTF-8."
+            ) from error
+        values = _by_arrow(block, len(self._header), self._places)
+        if values is None or len(values) != count:
+            return self._by_hand(csv.reader(io.StringIO(text, newline="")), row)
+        return Chunk.checked(row_names(row, count), values, {})
+
+    def _by_hand(self, records: Iterable[list[str]], row: int) -> Chunk:
+        rows: list[list[float]] = []
+        reasons: dict[int, str] = {}
+        for place, fields in enumerate(records):
+            rows.append([0.0] * self.width)
+            if len(fields) != len(self._header):
+                reasons[place] = f"has {len(fields)} columns, the header has {len(self._header)}"
+                continue
+            try:
+                rows[-1] = [float(fields[column]) for column in self._places]
+            except ValueError:
+                reasons[place] = _NO_NUMBER
+        return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
+
+    def _records(self, file: BinaryIO) -> Iterator[list[str]]:
+        encoding = "utf-8" if file.tell() else "utf-8-sig"
+        return csv_records(io.TextIOWrapper(file, encoding, newline=""), self.path)
+
+
+class ColumnFile:
+    """A Parquet or Arrow file; its columns are found by name where the model knows names."""
+
+    KINDS: ClassVar = (".parquet", ".pq", ".arrow", ".feather")
+
+    def __init__(self, path: Path, preprocessing: "RowFormat") -> None:
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise MissingExtraError("pyarrow", "tables", f"reading {path.suffix} files") from error
+        self.path, self.width = path, preprocessing.shape[0]
+        with opened_columns(path) as file:
+            schema = schema_of(file)
+            names = schema.names  # read here, since damaged ones are an error of the file
+        self._columns = [names[place] for place in _places(path, names, preprocessing)]
+        for name in self._columns:
+            kind = schema.types[names.index(name)]
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+                raise InputError(f"the column {name!r} of {path} holds {kind}, but the model takes numbers.")
+
+    def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
+        row = skip
+        with opened_columns(self.path) as file:
+            batches = record_batches(file, self._columns, size, skip)
+            for values in _regrouped(map(self._values, batches), size):
+                yield Chunk.checked(row_names(row, len(values)), values, {})
+                row += len(values)
+
+    def state(self) -> list[FileState]:
+        return [file_state(self.path, self.path.name)]
+
+    def _values(self, batch: Any) -> Floats:
+        """A matrix of a batch; what is null becomes NaN."""
+        values = np.empty((batch.num_rows, self.width))
+        for place, name in enumerate(self._columns):
+            column = batch.column(name).cast("float64", safe=False)
+            values[:, place] = column.to_numpy(zero_copy_only=False)
+        return values
+
+
+@contextmanager
+def opened_columns(path: Path) -> Iterator[Any]:
+    """A reader of pyarrow; a row group of Parquet need not fit into memory, nor a batch of Arrow."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", f"reading {path.suffix} files") from error
+    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    with unreadable(path, f"a table in {'Parquet' if is_parquet else 'Arrow'}"):
+        if is_parquet:
+            with pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+                yield file
+            return
+        check_arrow(path)
+        with pa.memory_map(str(path)) as source:
+            is_stream = source.read_at(len(ARROW_MAGIC), 0) != ARROW_MAGIC
+            with pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source) as file:
+                yield file
+
+
+def schema_of(file: Any) -> Any:
+    """The Arrow schema of an open Parquet or Arrow file."""
+    return file.schema_arrow if _is_parquet(file) else file.schema
+
+
+def record_batches(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
+    """What an open file has after its first rows, in record batches of at most so many."""
+    is_parquet = _is_parquet(file)
+    return _sliced(_of_parquet(file, columns, size, skip) if is_parquet else _of_arrow(file, skip), size)
+
+
+def _is_parquet(file: Any) -> bool:
+    return hasattr(file, "num_row_groups")
+
+
+def _of_parquet(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
+    """Record batches after the first rows; row groups that end before are not even read."""
+    groups = list(range(file.num_row_groups))
+    while groups and (rows := file.metadata.row_group(groups[0]).num_rows) <= skip:
+        skip -= rows
+        del groups[0]
+    return _after(skip, file.iter_batches(size, groups, list(columns), use_threads=False))
+
+
+def _of_arrow(file: Any, skip: int) -> Iterator[Any]:
+    count = getattr(file, "num_record_batches", None)  # a stream does not know
+    return _after(skip, file if count is None else map(file.get_batch, range(count)))
+
+
+def _after(skip: int, batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        batch.validate(full=True)  # words that end beyond their buffer would be a segfault
+        dropped = min(skip, batch.num_rows)
+        skip -= dropped
+        yield batch.slice(dropped)
+
+
+def _sliced(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, size)
+
+
+def _regrouped(blocks: Iterable[Floats], size: int) -> Iterator[Floats]:
+    """The same rows, so many at a time.
+
+    >>> [block.ravel().tolist() for block in _regrouped([np.ones((3, 1)), np.zeros((2, 1))], 4)]
+    [[1.0, 1.0, 1.0, 0.0], [0.0]]
+    """
+    pending: list[Floats] = []
+    held = 0
+    for block in blocks:
+        start = 0
+        while start < len(block):
+            pending.append(block[start : start + size - held])
+            start += len(pending[-1])
+            held += len(pending[-1])
+            if held == size:
+                yield np.concatenate(pending)
+                pending, held = [], 0
+    if pending:
+        yield np.concatenate(pending)
+
+
+def _places(path: Path, header: Sequence[str], preprocessing: "RowFormat") -> list[int]:
+    """Where in a table the columns are that the model takes."""
+    width, columns = preprocessing.shape[0], preprocessing.columns
+    if len(preprocessing.shape) != 1:
+        raise InputError(f"the model takes rows of shape {preprocessing.shape}, which {path} cannot hold.")
+    if columns is None:
+        if len(header) != width:
+            raise InputError(f"the model takes {width} columns, but {path} has {len(header)} in its header.")
+        return list(range(width))
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise InputError(f"{path} lacks the column {missing[0]!r} ({len(missing)} are missing).")
+    return [header.index(name) for name in columns]
+
+
+def _plain_header(file: BinaryIO) -> list[str] | None:
+    """The names in the first line, if that is all of the header; the file is left behind it."""
+    line = file.readline(_LONGEST_LINE)
+    if _has_lone_return(line):
+        return None
+    try:
+        return next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
+    except csv.Error:
+        return None
+
+
+def _block_sizes(size: int, skip: int) -> Iterator[int]:
+    """Numbers of lines: those to skip, and then chunk after chunk."""
+    return chain(repeat(size, skip // size), filter(None, [skip % size]), repeat(size))
+
+
+def _plain_blocks(file: BinaryIO, counts: Iterable[int]) -> Iterator[bytes]:
+    """So many lines each, while they are lines and no quoted text; the file is left at what comes then."""
+    place, buffer, ends, is_end = file.tell(), b"", np.empty(0, np.intp), False
+    for count in counts:
+        while len(ends) < count and not is_end:
+            more = file.read(max(_BLOCK, len(buffer)))
+            buffer, is_end = buffer + more, not more
+            ends = np.flatnonzero(np.frombuffer(buffer, np.uint8) == ord("\n")) + 1
+            if len(buffer) > _LONGEST_LINE and not len(ends):
+                raise UnreadableFileError(f"a line of {file.name} has more than {_LONGEST_LINE} bytes.")
+        cut = int(ends[count - 1]) if len(ends) >= count else len(buffer)
+        block, buffer, ends = buffer[:cut], buffer[cut:], ends[count:] - cut
+        if not block or b'"' in block or _has_lone_return(block):
+            break
+        yield block
+        place += cut
+    file.seek(place)
+
+
+def _has_lone_return(block: bytes) -> bool:
+    return block.count(b"\r") != block.count(b"\r\n")
+
+
+def _by_arrow(block: bytes, width: int, places: Sequence[int]) -> Floats | None:
+    """The numbers of plain lines, or None where they are not all numbers, or pyarrow is not there."""
+    try:
+        import pyarrow as pa
+        import pyarrow.csv as arrow
+    except ImportError:
+        return None
+    names = [str(place) for place in range(width)]
+    try:
+        found = arrow.read_csv(
+            pa.BufferReader(block),
+            arrow.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names),
+            arrow.ParseOptions(quote_char=False),
+            arrow.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.float64()),
+                include_columns=[names[place] for place in dict.fromkeys(places)],
+                null_values=[],
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    values = np.empty((found.num_rows, len(places)))
+    for column, place in enumerate(places):
+        values[:, column] = found.column(names[place]).to_numpy()
+    return values

@@ -1,0 +1,8 @@
+"""What a net remembers of its domain: features, their statistics, familiarity.
+
+The names resolve when they are first used; `__init__.pyi` lists them.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,196 @@
+"""`remember`: a trained model gets a memory of its domain, in one pass over its training rows."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from totalcal.errors import InputError
+from totalcal.inputs import check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
+from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, gathered, row_keys
+from totalcal.memory.features import Tap, found_taps, tap
+from totalcal.models.process import TuringProcess
+from totalcal.parts.repeating import repeated
+from totalcal.parts.sampling import Noise, Sharing
+from totalcal.scores.external import eval_mode
+from totalcal.training.callbacks import is_wanted
+from totalcal.training.sources import Data, Source, as_source
+
+FEWEST_HELD_OUT = 4
+_FEW = 8
+
+
+@torch.no_grad()
+def remember(
+    model: TuringProcess,
+    train: Data,
+    held_out: Data,
+    layers: str | Sequence[str] = "auto",
+    *,
+    prototypes: int = PROTOTYPES,
+    widest: int = WIDEST,
+    fade: float = 0.0,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> DomainMemory:
+    """Give a model a memory of its domain: from then on its predictions have a `familiarity`.
+
+    Args:
+        model: Any model of the family, trained, or a wrapped net. It is changed in place.
+        train: The rows that it was trained on: (inputs, labels), a torch Dataset or DataLoader, or anything
+            with `batches`. They pass the net once.
+        held_out: Rows that it was not trained on, likewise; half of them make the tails, half the promise.
+        layers: "auto" finds what ends a stage of the net; or names as in `model.backbone.named_modules()`,
+            and "inputs" for the inputs themselves.
+        prototypes: How many per layer; a fifth of the training rows if they are few.
+        widest: Wider features are projected to this width at random, since a memory holds width² numbers.
+        fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
+            + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
+        batch_size: How many rows pass at once.
+        progress: Whether to show a bar; on a terminal, unless given.
+
+    Returns:
+        The memory, which is `model.domain` now; printing it says which layers it took.
+
+    Raises:
+        InputError: If there are too few held-out rows, or no layer can be read.
+        UnknownNameError: If there is no layer of a name.
+
+    Example:
+        >>> from totalcal import remember, softmax
+        >>> inputs, labels = torch.randn(200, 4), torch.randint(3, (200,))
+        >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
+        >>> memory = remember(model, (inputs[:100], labels[:100]), (inputs[100:], labels[100:]))
+        >>> far_away = 100 + torch.randn(5, 4)
+        >>> model.predict(far_away).familiarity
+        tensor([0.0196, 0.0196, 0.0196, 0.0196, 0.0196], dtype=torch.float64)
+    """
+    source, calibration = as_source(train), as_source(held_out)
+    if len(calibration) < FEWEST_HELD_OUT:
+        raise InputError(
+            f"at least {FEWEST_HELD_OUT} held-out rows are needed, but got {len(calibration)}; with n of "
+            "them nothing can be said below 2/n."
+        )
+    bar = _Bar(len(source) + len(calibration), is_wanted(progress))
+    with eval_mode(model), bar:
+        names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
+        taps = _taps(model, source, batch_size, names)
+        memory = DomainMemory(taps, model.num_classes, prototypes, widest, fade)
+        memory.to(_device(model), _precision(model))
+        bar.say(f"remembering {', '.join(map(str, taps))}")
+        before = model.domain
+        try:
+            model.set_domain(memory)
+            _write(memory, _observed(model, memory, source, batch_size, bar))
+            _calibrate(memory, _observed(model, memory, calibration, batch_size, bar))
+        except BaseException:
+            model.set_domain(before)
+            raise
+    return memory
+
+
+@torch.no_grad()
+def last_layer(
+    model: TuringProcess, train: Data, batch_size: int = 256
+) -> tuple[Tap, Tensor, Tensor, Tensor]:
+    """What the classifier decides by: its tap, and for each training row features, logits and label."""
+    source = as_source(train)
+    with eval_mode(model):
+        last = _taps(model, source, batch_size, None)[-1]
+        if last.kind != "vector":
+            raise InputError(f"the last layer must give a vector per row, but {last} does not.")
+        tap(model.backbone, [last])
+        parts = [(model.observe(x, [last]), y) for x, y in labelled_batches(source, batch_size, model)]
+    features = torch.cat([seen.features[last.name].values for seen, _ in parts])
+    return last, features, torch.cat([seen.logits for seen, _ in parts]), torch.cat([y for _, y in parts])
+
+
+def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str] | None) -> list[Tap]:
+    first, _ = next(labelled_batches(source, batch_size, model))
+    few = taken(first, slice(0, _FEW))
+    at_means = Noise(sharing=Sharing.MEAN)
+    with types_in_words(few):
+        return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
+
+
+def _device(model: TuringProcess) -> torch.device:
+    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+
+
+def _precision(model: TuringProcess) -> torch.dtype:
+    """Distances are computed in the model's own precision, but never in half."""
+    own = next((weight.dtype for weight in model.parameters()), torch.float32)
+    return torch.float64 if own == torch.float64 else torch.float32
+
+
+def _write(memory: DomainMemory, batches: Iterator[Observed]) -> None:
+    """Sums over all rows and ranks, and from them the memory's first domain."""
+    statistics = memory.statistics()
+    for batch in batches:
+        memory.add(statistics, batch)
+    memory.write([sums.over_ranks() for sums in statistics])
+
+
+def _calibrate(memory: DomainMemory, batches: Iterator[Observed]) -> None:
+    """Distances of the held-out rows of all ranks, and from them tails and promise."""
+    found = [(memory.distances(batch.observation)[:, -1].cpu(), batch.keys) for batch in batches]
+    shares = [part for share in gathered(found) for part in share]
+    memory.calibrate(torch.cat([each for each, _ in shares]), torch.cat([keys for _, keys in shares]))
+
+
+def _observed(
+    model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: "_Bar"
+) -> Iterator[Observed]:
+    for inputs, labels in labelled_batches(source, batch_size, model):
+        if mine := len(labels):
+            yield Observed(model.observe(inputs, memory.taps), labels, row_keys(inputs))
+        bar.advance(mine)
+
+
+def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[tuple[Any, Tensor]]:
+    """The rows in their own order, on the model's device: those of this rank, in a data-parallel run."""
+    where = _device(model)
+    for batch in source.batches(batch_size):
+        inputs, labels = labelled(batch)
+        if labels is None:
+            raise InputError("a memory keeps means of classes: give the data as (inputs, labels).")
+        check_labels(labels, count(inputs), model.num_classes)
+        mine = in_precision_of(model.backbone, taken(inputs, _share()))
+        yield moved(mine, where), labels[_share()].to(where)
+
+
+def _share() -> slice:
+    is_distributed = distributed.is_available() and distributed.is_initialized()
+    return (
+        slice(distributed.get_rank(), None, distributed.get_world_size()) if is_distributed else slice(None)
+    )
+
+
+class _Bar:
+    """A bar over all rows on the standard error stream, if somebody is looking."""
+
+    def __init__(self, rows: int, is_wanted: bool) -> None:
+        self.rows, self.is_wanted = rows, is_wanted
+
+    def __enter__(self) -> "_Bar":
+        if self.is_wanted:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task("remembering", total=self.rows)
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.is_wanted:
+            self.bar.stop()
+
+    def say(self, words: str) -> None:
+        if self.is_wanted:
+            self.bar.console.print(words, highlight=False)
+
+    def advance(self, rows: int) -> None:
+        if self.is_wanted:
+            self.bar.advance(self.task, rows)

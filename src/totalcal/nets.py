@@ -1,0 +1,89 @@
+"""Small nets that demo, tutorials and estimators use, and the names by which a file knows a net.
+
+Any `nn.Module` that ends in one column per class serves as well.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from torch import nn
+
+from totalcal.origin import stamped
+
+Factory = TypeVar("Factory", bound=Callable[..., nn.Module])
+
+BACKBONES: dict[str, Callable[..., nn.Module]] = {}
+"""Every net that a model file may name, by its name."""
+
+
+def named_net(factory: Factory) -> Factory:
+    """Let model files name the nets that a factory makes, with its plain arguments.
+
+    Args:
+        factory: A function that returns a net; it goes by its own name.
+
+    Returns:
+        The factory, stamped, so that what it makes remembers its arguments.
+
+    Example:
+        >>> @named_net
+        ... def one_layer(num_classes, width=4):
+        ...     return nn.Linear(width, num_classes)
+        >>> BACKBONES.pop("one_layer")(num_classes=3)
+        Linear(in_features=4, out_features=3, bias=True)
+    """
+    BACKBONES[factory.__name__] = made = stamped(factory)
+    return made  # type: ignore[return-value]
+
+
+@named_net
+def mlp(
+    num_inputs: int, num_classes: int, hidden: Sequence[int] = (32,), dropout: float = 0.0
+) -> nn.Sequential:
+    """`num_inputs` → hidden layers with ReLU (and dropout after each, where asked) → `num_classes`.
+
+    >>> import torch
+    >>> mlp(4, 3, hidden=(32, 32))(torch.zeros(5, 4)).shape
+    torch.Size([5, 3])
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
+    width = num_inputs
+    for index, next_width in enumerate(hidden, start=1):
+        layers[f"linear{index}"] = nn.Linear(width, next_width)
+        layers[f"relu{index}"] = nn.ReLU()
+        if dropout:
+            layers[f"dropout{index}"] = nn.Dropout(dropout)
+        width = next_width
+    layers["classes"] = nn.Linear(width, num_classes)
+    return nn.Sequential(layers)
+
+
+@named_net
+def small_convnet(
+    num_classes: int,
+    image: tuple[int, int, int] = (1, 8, 8),
+    widths: tuple[int, int, int] = (16, 32, 64),
+    dropout: float = 0.0,
+) -> nn.Sequential:
+    """Two padded 3×3 convolutions, each with 2×2 pooling, and two linear layers.
+
+    >>> import torch
+    >>> small_convnet(10)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    channels, height, width = image
+    first, second, hidden = widths
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    layers |= {
+        "conv1": nn.Conv2d(channels, first, 3, padding=1),
+        "pool1": nn.MaxPool2d(2),
+        "relu1": nn.ReLU(),
+    }
+    layers |= {"conv2": nn.Conv2d(first, second, 3, padding=1), "pool2": nn.MaxPool2d(2), "relu2": nn.ReLU()}
+    layers |= {"flatten": nn.Flatten(), "linear1": nn.Linear(second * (height // 4) * (width // 4), hidden)}
+    layers["relu3"] = nn.ReLU()
+    if dropout:
+        layers["dropout"] = nn.Dropout(dropout)
+    layers["classes"] = nn.Linear(hidden, num_classes)
+    return nn.Sequential(layers)

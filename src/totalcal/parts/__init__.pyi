@@ -1,0 +1,16 @@
+from .heads import EvidentialHead as EvidentialHead
+from .heads import PointHead as PointHead
+from .heads import ResidualEvidence as ResidualEvidence
+from .heads import SquaredErrorHead as SquaredErrorHead
+from .latents import ExternalMemory as ExternalMemory
+from .latents import NoLatent as NoLatent
+from .latents import SetLatent as SetLatent
+from .latents import TargetLatent as TargetLatent
+from .latents.memory import IdentityKeys as IdentityKeys
+from .sampling import AtMeans as AtMeans
+from .sampling import Noise as Noise
+from .sampling import Sharing as Sharing
+from .sampling import sampling as sampling
+from .weights import LogUniformPrior as LogUniformPrior
+from .weights import MeanFieldConv2d as MeanFieldConv2d
+from .weights import MeanFieldLinear as MeanFieldLinear

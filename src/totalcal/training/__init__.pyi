@@ -1,0 +1,17 @@
+from .callbacks import Callback as Callback
+from .callbacks import Plan as Plan
+from .callbacks import ProgressBar as ProgressBar
+from .checkpoint import load_checkpoint as load_checkpoint
+from .fit import fit as fit
+from .history import EpochReport as EpochReport
+from .history import History as History
+from .history import with_context as with_context
+from .options import NO_AUGMENTATION as NO_AUGMENTATION
+from .options import Augmentation as Augmentation
+from .options import Contexts as Contexts
+from .options import Optimisation as Optimisation
+from .options import as_recorded as as_recorded
+from .sources import TensorSource as TensorSource
+from .step import Pass as Pass
+from .step import Trainer as Trainer
+from .step import train as train

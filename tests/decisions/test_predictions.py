@@ -1,0 +1,160 @@
+"""Sets of classes that hold the true one as often as promised."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from mapie.classification import SplitConformalClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import totalcal
+from totalcal.decisions.predictions import PredictionSets, cumulated
+from totalcal.errors import GateError, InputError, UnknownNameError
+from totalcal.nets import mlp
+from totalcal.types import PointMass, Predictive, Sampling
+
+
+def predictions(rows: int, classes: int, seed: int, ties: bool = False) -> tuple[Predictive, np.ndarray]:
+    """A model that is wrong about its own uncertainty: labels come from softmax of half of its logits."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(rows, classes, generator=generator)
+    logits = logits.round() if ties else logits
+    labels = torch.multinomial((logits / 2).softmax(-1), 1, generator=generator).flatten()
+    return Predictive(PointMass(logits[None])), labels.numpy()
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("method", ["aps", "split"])
+@pytest.mark.parametrize(("held_out", "coverage"), [(19, 0.9), (200, 0.9), (200, 0.6)])
+def test_sets_cover_as_often_as_promised_at_any_size(method, held_out, coverage, ties):
+    covered = []
+    for seed in range(300):
+        prediction, labels = predictions(held_out + 20, 5, seed, ties)
+        logits = prediction.belief.logits
+        sets = PredictionSets.fitted(
+            Predictive(PointMass(logits[:, :held_out])), labels[:held_out], coverage, method
+        )
+        inside = sets(Predictive(PointMass(logits[:, held_out:])))
+        covered.append(inside[np.arange(20), labels[held_out:]].mean())
+    spread = np.std(covered) / np.sqrt(len(covered))
+    assert np.mean(covered) >= coverage - 4 * spread
+    if method == "split" and not ties and held_out == 200:
+        assert np.mean(covered) <= coverage + 0.06  # it does not promise little by keeping everything
+
+
+def test_cumulated_scores_agree_with_a_loop():
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(6), size=50)
+    brute = [[sum(p for p in row if p >= each) for each in row] for row in probabilities]
+    np.testing.assert_allclose(cumulated(probabilities), brute, rtol=1e-12)
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose input is what it answers."""
+
+    def fit(self, inputs, labels):
+        self.classes_, self.is_fitted_ = np.arange(inputs.shape[1]), True
+        return self
+
+    def predict_proba(self, inputs):
+        return inputs
+
+    def predict(self, inputs):
+        return inputs.argmax(1)
+
+
+@pytest.mark.parametrize("coverage", [0.6, 0.9])
+def test_split_sets_are_those_of_mapie(coverage):
+    """Where ours keeps the likeliest class, MAPIE may leave a set empty. Its APS draws at random."""
+    prediction, labels = predictions(400, 5, 3)
+    given = prediction.probabilities.double().numpy()
+    given /= given.sum(1, keepdims=True)
+    mapie = SplitConformalClassifier(Given().fit(given, labels), coverage, "lac")
+    mapie.conformalize(given[:200], labels[:200])
+    theirs = mapie.predict_set(given[200:])[1][:, :, 0]
+    theirs[np.arange(200), given[200:].argmax(1)] = True
+    logits = prediction.belief.logits
+    ours = PredictionSets.fitted(Predictive(PointMass(logits[:, :200])), labels[:200], coverage, "split")
+    np.testing.assert_array_equal(ours.of(given[200:]), theirs)
+
+
+def test_a_surer_row_has_a_smaller_set():
+    prediction, labels = predictions(500, 5, 0)
+    sizes = PredictionSets.fitted(prediction, labels, 0.9, "aps")(prediction).sum(1)
+    assert np.corrcoef(sizes, prediction.entropy)[0, 1] > 0.5
+    assert sizes.min() >= 1
+
+
+def test_other_draws_and_too_few_rows_are_refused():
+    prediction, labels = predictions(5, 3, 0)
+    with pytest.raises(GateError, match="at least 9 held-out rows"):
+        PredictionSets.fitted(prediction, labels, 0.9)
+    with pytest.raises(UnknownNameError, match="aps"):
+        PredictionSets.fitted(prediction, labels, 0.5, "raps")
+    sets = PredictionSets.fitted(prediction, labels, 0.5)
+    with pytest.raises(GateError, match="fit the sets again"):
+        sets(Predictive(prediction.belief, Sampling(10, 0, True)))
+
+
+def test_draws_of_each_call_are_refused():
+    prediction, labels = predictions(50, 3, 0)
+    with pytest.raises(GateError, match="makes anew"):
+        PredictionSets.fitted(Predictive(prediction.belief, Sampling(10)), labels)
+
+
+def test_a_prediction_has_its_set_at_any_coverage_from_one_list_of_scores():
+    prediction, labels = predictions(200, 5, 0)
+    fitted = PredictionSets.fitted(prediction, labels, 0.9)
+    with_sets = Predictive(prediction.belief, sets=fitted)
+    for coverage in (0.5, 0.8, 0.95):
+        own = PredictionSets.fitted(prediction, labels, coverage)
+        np.testing.assert_array_equal(with_sets.set(coverage=coverage).numpy(), own(prediction))
+    with pytest.raises(GateError, match="at least 999"):
+        with_sets.set(coverage=0.999)
+    with pytest.raises(InputError, match=r"PredictionSets\.fitted"):
+        prediction.set(coverage=0.9)
+
+
+def test_sets_come_back_with_their_model_and_cover(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(3000, 2, generator=generator)
+    labels = torch.multinomial((2 * inputs @ torch.eye(2, 3)).softmax(-1), 1, generator=generator).flatten()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = totalcal.etp(mlp(2, 3), num_classes=3)
+    held_out = model.predict_shared(inputs[:1000], 5, seed=3)
+    fitted = PredictionSets.fitted(held_out, labels[:1000], 0.8, "split")
+    totalcal.save(model, tmp_path / "m.totalcal", sets=fitted)
+    found = totalcal.load(tmp_path / "m.totalcal").predict(inputs[1000:].numpy()).set(coverage=0.9)
+    covered = found[torch.arange(2000), labels[1000:]].double().mean()
+    assert covered == pytest.approx(0.9, abs=0.04)  # its deviation is 0.012
+
+
+def test_many_rows_are_thinned_and_still_cover():
+    prediction, labels = predictions(20_000, 5, 1)
+    fitted = PredictionSets.fitted(prediction, labels, 0.9, "split")
+    assert len(fitted.scores) == 5000
+    assert list(fitted.scores) == sorted(fitted.scores)
+    covered = fitted(prediction)[np.arange(20_000), labels].mean()
+    assert covered == pytest.approx(0.9, abs=0.015)
+
+
+def test_sets_go_through_json():
+    prediction, labels = predictions(50, 3, 0)
+    sets = PredictionSets.fitted(Predictive(prediction.belief, Sampling(10, 3, True)), labels)
+    assert PredictionSets.from_json(json.loads(json.dumps(sets.as_json()))) == sets
+
+
+def test_a_sure_net_s_sets_are_small_unless_one_asks_for_aps():
+    """Nine in ten rows at 1 − 10⁻⁹: what APS adds up to there takes in everything of a row at 0.999."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(400, 10))
+    labels = rng.integers(10, size=400)
+    logits[np.arange(400), labels] += np.where(rng.random(400) < 0.9, 30, 8)
+    held_out = Predictive(PointMass(torch.tensor(logits)[None]))
+    sizes = {
+        method: PredictionSets.fitted(held_out, labels, 0.9, method)(held_out).sum(1).mean()
+        for method in ("split", "aps")
+    }
+    assert PredictionSets.fitted(held_out, labels, 0.9)(held_out).sum(1).mean() == sizes["split"] < 1.1
+    assert sizes["aps"] > 1.3

@@ -1,0 +1,107 @@
+"""What an exported program says is what the model says: every model, every net, both formats."""
+
+import numpy as np
+import pytest
+import scipy.special
+import torch
+from numpy.testing import assert_allclose
+
+from totalcal import MODELS, SavedModel, export
+from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched
+from totalcal.files.predicting.exported import ExportedModel, open_exported
+from totalcal.types import Predictive
+
+NETS = ("mlp", "lenet5", "resnet18", "encoder")
+WHOLE = ("etp", "softmax")
+QUICK = [
+    *((model, "mlp", "onnx") for model in ("bnn", "anp")),
+    ("etp", "lenet5", "onnx"),
+    ("etp", "mlp", "pt2"),
+]
+REST = [
+    (model, net, kind, draws)
+    for model in sorted(MODELS)
+    for net in NETS
+    for kind in ("onnx", "pt2")
+    for draws in ((None,) if model in ("softmax", "edl") else (None, 3))
+    if (model, net, kind) not in QUICK or draws is None
+]
+
+
+def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=None) -> None:
+    """33 rows, and one by itself."""
+    prediction, found = saved.predict(rows, draws), exported.predict(rows)
+    expected = {"probabilities": prediction.probabilities, "entropy": prediction.entropy}
+    expected |= prediction.decompose().summed()._asdict()
+    for name, values in expected.items():
+        assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
+    if prediction.domain is not None:
+        check_familiarity(found, prediction, saved.model.domain.calibration.numpy())
+    one = exported.predict(rows[:1])["probabilities"]
+    assert_allclose(one, prediction.probabilities[:1], rtol=0, atol=1e-5)
+    if saved.gate is not None:
+        answers, decisions = exported.answers(rows), saved.gate(prediction)
+        assert answers.decisions == decisions.verdicts
+        assert answers.reasons == decisions.reasons
+        assert len(set(answers.decisions)) > 1
+
+
+def check_familiarity(found: dict[str, np.ndarray], prediction: Predictive, calibration: np.ndarray) -> None:
+    """T is made of ranks, and one moves by one where two distances tie up to rounding; then so does p."""
+    gap = np.abs(found["unfamiliarity"] / prediction.unfamiliarity.numpy() - 1)
+    assert np.median(gap) < 1e-4
+    assert np.mean(gap > 1e-3) < 0.1
+    assert gap.max() < 0.1
+    ranks = [int(share * (len(calibration) - 1)) for share in (0.05, 0.95)]
+    rounding = 1e-3 * found["unfamiliarity"] + 3e-6 * np.diff(calibration[ranks])
+    farther = (calibration >= (found["unfamiliarity"] - rounding)[:, None]).sum(1)
+    assert_allclose(found["familiarity"], (1 + farther) / (len(calibration) + 1), rtol=0, atol=1e-6)
+    moved = np.abs(found["familiarity"] - prediction.familiarity.numpy())
+    assert np.mean(moved > 1e-5) < 0.1
+
+
+@pytest.mark.parametrize(("model", "net", "kind"), QUICK)
+def test_an_exported_program_says_what_the_model_says(model, net, kind, tmp_path, saved_model, rows_of):
+    saved = saved_model(model, net, whole=model in WHOLE)
+    export(saved, tmp_path / f"model.{kind}")
+    check(open_exported(tmp_path / f"model.{kind}"), saved, rows_of(net, 33, seed=4))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("model", "net", "kind", "draws"), REST)
+def test_so_does_every_other_pair(model, net, kind, draws, tmp_path, saved_model, rows_of):
+    saved = saved_model(model, net, draws=draws)
+    export(saved, tmp_path / f"model.{kind}")
+    check(open_exported(tmp_path / f"model.{kind}"), saved, rows_of(net, 33, seed=4))
+
+
+def test_an_etp_with_memory_domain_and_gate_is_one_onnx(exported_mlp, rows_of):
+    saved, path = exported_mlp
+    check(open_exported(path), saved, rows_of("mlp", 33, seed=4))
+    assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]  # no external data
+
+
+@pytest.mark.parametrize("draws", [0, "moments"])
+def test_means_and_moments_are_exported(draws, tmp_path, saved_model, rows_of):
+    saved = saved_model("etp", "mlp", whole=False)
+    export(saved, tmp_path / "model.pt2", draws=draws)
+    check(open_exported(tmp_path / "model.pt2"), saved, rows_of("mlp", 33, seed=4), draws)
+
+
+def test_the_digamma_function_is_that_of_scipy():
+    values = np.concatenate([np.geomspace(1e-6, 1, 200), np.geomspace(1, 1e7, 200)])
+    assert_allclose(_digamma(torch.from_numpy(values)), scipy.special.digamma(values), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 100])
+def test_bisection_counts_what_lies_below_ties_included(length):
+    numbers = np.random.default_rng(length)
+    ranks = np.sort(numbers.integers(0, 9, (3, length)).astype(float), axis=1)
+    values = numbers.integers(-1, 11, (3, 40)).astype(float)
+    expected = [np.searchsorted(row, value, side="left") for row, value in zip(ranks, values, strict=True)]
+    assert_allclose(_searched(torch.from_numpy(ranks), torch.from_numpy(values)), expected)
+
+
+def test_the_summands_of_an_entropy_are_those_of_scipy():
+    values = np.concatenate([[0.0, 1.0, 1e-300], np.linspace(0, 1, 50)])
+    assert_allclose(_entropy_summand(torch.from_numpy(values)), scipy.special.entr(values), atol=1e-15)

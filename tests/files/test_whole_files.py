@@ -1,0 +1,46 @@
+"""All of a file or none of it."""
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from totalcal.files.whole_files import whole_file, write_whole
+
+
+def test_the_new_content_takes_the_place_of_the_old_and_leaves_nothing_beside(tmp_path):
+    write_whole(tmp_path / "page", "old")
+    write_whole(tmp_path / "page", "π")
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+    assert (tmp_path / "page").read_text(encoding="utf-8") == "π"
+
+
+@pytest.mark.parametrize("interruption", [ValueError, KeyboardInterrupt])
+def test_a_writer_that_fails_leaves_the_old_content(tmp_path, interruption):
+    write_whole(tmp_path / "page", "old")
+
+    def fail():
+        with whole_file(tmp_path / "page") as file:
+            file.write(b"half of the n")
+            raise interruption
+
+    with pytest.raises(interruption):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+    assert (tmp_path / "page").read_text() == "old"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are those of POSIX")
+def test_others_may_read_what_they_may_read_of_any_new_file(tmp_path):
+    (tmp_path / "ordinary").touch()
+    write_whole(tmp_path / "whole", "")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ordinary", "whole")]
+    assert modes[0] == modes[1]
+
+
+def test_threads_that_write_one_file_leave_one_of_their_contents(tmp_path):
+    contents = [str(number) * 10_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda content: write_whole(tmp_path / "page", content), contents))
+    assert (tmp_path / "page").read_text() in contents
