@@ -20,9 +20,9 @@ import numpy as np
 
 from totalcal.calibration.splitting import rows_for
 from totalcal.errors import GateError
-from totalcal.rejection.gate import Cost, Decisions
-from totalcal.rejection.predictions import in_words, sampling_of, steady_sampling
-from totalcal.rejection.rules import Flags, conformal_quantile, is_accepted
+from totalcal.decisions.gate import Cost, Decisions
+from totalcal.decisions.predictions import in_words, sampling_of, steady_sampling
+from totalcal.decisions.rules import Flags, conformal_quantile, is_accepted
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
 from totalcal.types import Predictive, Sampling
 
