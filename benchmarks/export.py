@@ -16,7 +16,7 @@ from interleaved import arguments, measured, table
 from torch import nn
 
 import totalcal
-from totalcal import Preprocessing, SavedModel, export
+from totalcal import Model, Preprocessing, export
 from totalcal.files.exporting.program import outputs_of
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.nets import mlp
@@ -42,16 +42,16 @@ def one_thread(path: Path) -> ExportedModel:
     )
 
 
-def saved_model(net: nn.Module, shape: tuple[int, ...]) -> SavedModel:
+def saved_model(net: nn.Module, shape: tuple[int, ...]) -> Model:
     rows, labels = torch.randn(2 * HELD_OUT, *shape), torch.arange(2 * HELD_OUT) % CLASSES
     preprocessing = Preprocessing.fitted(rows.numpy())
     inputs = preprocessing(rows.numpy())
     model = totalcal.etp(net, num_classes=CLASSES)
     totalcal.remember(model, (inputs[:HELD_OUT], labels[:HELD_OUT]), (inputs[HELD_OUT:], labels[HELD_OUT:]))
-    return SavedModel(model, preprocessing=preprocessing)
+    return Model(model, preprocessing=preprocessing)
 
 
-def compared(title: str, saved: SavedModel, rows: np.ndarray, rounds: int) -> None:
+def compared(title: str, saved: Model, rows: np.ndarray, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = {kind: Path(folder) / f"model.{kind}" for kind in ("onnx", "pt2")}
         written = {kind: export(saved, path) for kind, path in files.items()}

@@ -401,7 +401,7 @@ THEMES: dict[str, tuple[str, str, list[str]]] = {
     "files": (
         "Files and export",
         "One file per model, without code in it.",
-        ["save", "load", "SavedModel", "Preprocessing", "export", "__version__"],
+        ["save", "load", "Model", "Preprocessing", "export", "__version__"],
     ),
     "estimators": (
         "Estimators for scikit-learn",

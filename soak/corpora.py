@@ -382,7 +382,7 @@ def used_model(path: Path) -> Any:
 def weights_of_model(path: Path) -> Any:
     import totalcal
 
-    return {name: value.numpy().tobytes() for name, value in totalcal.load(path).model.state_dict().items()}
+    return {name: value.numpy().tobytes() for name, value in totalcal.load(path).process.state_dict().items()}
 
 
 def summarised(path: Path) -> Any:

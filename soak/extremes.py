@@ -266,7 +266,7 @@ def saving(value: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.totalcal"
         totalcal.save(here.model, path)
-        back = totalcal.load(path).model
+        back = totalcal.load(path).process
     if not all(weight.isfinite().all() for weight in back.parameters()):
         raise Wrong("the file passes on weights that are not finite")
     check_prediction(back.predict(here.inputs[:6], draws=0))

@@ -20,7 +20,7 @@ import totalcal
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import FalseRejection
 from totalcal.decisions.monitor import watched_scores
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.nets import small_convnet
 from totalcal.serving.listening import server
 from totalcal.serving.service import Service
@@ -35,7 +35,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(found.images[:, None] / 16)[order], torch.tensor(found.target)[order]
 
 
-def model_of(images: torch.Tensor, labels: torch.Tensor) -> SavedModel:
+def model_of(images: torch.Tensor, labels: torch.Tensor) -> Model:
     """700 rows teach the net, 300 calibrate its memory, 400 fit gate, sets and monitor."""
     torch.manual_seed(0)
     model = totalcal.softmax(small_convnet(10), num_classes=10)
@@ -45,12 +45,12 @@ def model_of(images: torch.Tensor, labels: torch.Tensor) -> SavedModel:
     train = (inputs[:700], labels[:700])
     totalcal.train(model, *train, epochs=40, learning_rate=3e-3)
     totalcal.remember(model, train, (inputs[700:1000], labels[700:1000]), progress=False)
-    saved = SavedModel(model, preprocessing=preprocessing, classes=tuple(range(10)))
+    saved = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
     rows, truth = images[1000:1400].numpy(), labels[1000:1400].numpy()
     bars = {"unfamiliarity": "not my domain", "entropy": "ask a person"}
     gate = totalcal.Gate.fit(saved, rows, truth, rule=FalseRejection(0.05), bars=bars)
     prediction = gate.predict(saved, rows)
-    return SavedModel(
+    return Model(
         model,
         gate,
         saved.classes,

@@ -23,7 +23,7 @@ from .estimators import NeuralProcessClassifier as NeuralProcessClassifier
 from .estimators import SoftmaxClassifier as SoftmaxClassifier
 from .estimators.pipeline import Pipeline as Pipeline
 from .files.exporting.writing import export as export
-from .files.saved import SavedModel as SavedModel
+from .files.saved import Model as Model
 from .files.saved import load as load
 from .files.saved import save as save
 from .memory.remembering import remember as remember

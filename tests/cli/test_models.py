@@ -111,7 +111,7 @@ def test_draws_that_are_no_number_are_refused(model_file, table, tmp_path):
 
 def test_export_writes_a_program_beside_the_model_and_says_how_near_it_is(saved_model, rows_of, tmp_path):
     saved = saved_model("softmax", "mlp", whole=False)
-    save(saved.model, tmp_path / "m.totalcal", classes=saved.classes, preprocessing=saved.preprocessing)
+    save(saved.process, tmp_path / "m.totalcal", classes=saved.classes, preprocessing=saved.preprocessing)
     done = CliRunner().invoke(app, ["export", str(tmp_path / "m.totalcal"), "--to", "pt2", "--draws", "0"])
     assert done.exit_code == 0, done.output
     assert "probabilities, entropy" in done.output.replace("\n", " ")

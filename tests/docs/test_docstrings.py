@@ -35,7 +35,7 @@ FUNCTIONS = {
     "TuringProcess.predict": totalcal.TuringProcess.predict,
     "TuringProcess.predict_shared": totalcal.TuringProcess.predict_shared,
     "Predictive.decompose": totalcal.Predictive.decompose,
-    "SavedModel.predict": totalcal.SavedModel.predict,
+    "Model.predict": totalcal.Model.predict,
     "Thumbnails.of": totalcal.Thumbnails.of,
     "Gate.fit": totalcal.Gate.fit,
     "Gate.fitted": totalcal.Gate.fitted,

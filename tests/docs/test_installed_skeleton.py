@@ -29,7 +29,7 @@ assert classifier.predict_proba(rows).shape == (60, 2)
 
 model = totalcal.ebnn(totalcal.backbones.mlp(3, 2), 2)
 totalcal.save(model, "model.totalcal")
-assert isinstance(totalcal.load("model.totalcal").model, totalcal.TuringProcess)
+assert isinstance(totalcal.load("model.totalcal").process, totalcal.TuringProcess)
 
 small = {"epochs": 1, "train_limit": 100, "test_limit": 40, "ood_limit": 40, "joint_sets": 2}
 for task in ("digits", "iris"):

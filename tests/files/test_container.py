@@ -35,7 +35,7 @@ def rewrite(path, change=lambda description: None, tensors=None, compression=zip
 
 def test_a_rewritten_file_is_read(path):
     rewrite(path)
-    assert load(path).model.num_classes == 3
+    assert load(path).process.num_classes == 3
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -55,9 +55,9 @@ def test_a_flipped_byte_is_refused_or_harmless(path, data):
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     bad = path.with_name("bad")
     bad.write_bytes(content)
-    whole = load(path).model.state_dict()
+    whole = load(path).process.state_dict()
     try:
-        found = load(bad).model.state_dict()
+        found = load(bad).process.state_dict()
     except ModelFileError:
         return
     assert all(torch.equal(found[name], whole[name]) for name in whole)  # a date, say, is free to change

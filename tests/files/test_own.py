@@ -64,7 +64,7 @@ def own_code(tmp_path, monkeypatch):
 
 def test_a_file_with_the_users_net_predicts_as_the_model_did(own_code):
     restored = load_named("own.totalcal", "own_nets:Net")
-    assert isinstance(restored.model.backbone.layers, nn.Sequential)
+    assert isinstance(restored.process.backbone.layers, nn.Sequential)
     by_hand = totalcal.load("own.totalcal", backbone=made_backbone("own_nets:Net"))
     rows = np.load("rows.npz")["arr_0"]
     assert torch.equal(restored.predict(rows).probabilities, by_hand.predict(rows).probabilities)
@@ -94,7 +94,7 @@ def test_weights_that_do_not_fit_are_refused(own_code):
 
 
 def test_layers_that_a_domain_memory_reads_and_the_net_lacks_are_told_in_words(own_code):
-    model, rows = load_named("own.totalcal", "own_nets:Net").model, torch.randn(40, 4)
+    model, rows = load_named("own.totalcal", "own_nets:Net").process, torch.randn(40, 4)
     data = rows, torch.arange(40) % 3
     totalcal.remember(model, data, data, layers="layers.0")
     totalcal.save(model, "remembers.totalcal")
@@ -121,7 +121,7 @@ def test_export_takes_it_too(own_code, monkeypatch):
     exported = []
     monkeypatch.setattr(writing, "export", lambda saved, *_, **__: exported.append(saved))
     CliRunner().invoke(app, ["export", "own.totalcal", "own.onnx", "--backbone", "own_nets:Net"])
-    assert type(exported[0].model.backbone).__name__ == "Net"
+    assert type(exported[0].process.backbone).__name__ == "Net"
 
 
 def test_serve_takes_it_too(own_code, monkeypatch):
@@ -132,7 +132,7 @@ def test_serve_takes_it_too(own_code, monkeypatch):
     command = ["serve", "own.totalcal", "--backbone", "own_nets:Net", "--draws", "moments"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert type(served[0].saved.model.backbone).__name__ == "Net"
+    assert type(served[0].saved.process.backbone).__name__ == "Net"
     assert served[0].draws == "moments"
 
 

@@ -62,7 +62,7 @@ def test_every_setting_of_every_model_comes_back(name, tmp_path):
     settings_changed(model)
     assert why_no_recipe(model) is None
     save(model, tmp_path / "it")
-    found = load(tmp_path / "it").model
+    found = load(tmp_path / "it").process
     for path in settings_of(model):
         layer, again = model.get_submodule(path), found.get_submodule(path)
         assert {key: vars(again)[key] for key in settings_of(model)[path]} == {
@@ -76,7 +76,7 @@ def test_every_setting_of_every_backbone_comes_back(name, tmp_path):
     model = edl(BACKBONES[name](num_classes=3, **BACKBONE_ARGUMENTS.get(name, {})), 3)
     settings_changed(model)
     save(model, tmp_path / "it")
-    assert settings_of(load(tmp_path / "it").model) == settings_of(model)
+    assert settings_of(load(tmp_path / "it").process) == settings_of(model)
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -101,7 +101,7 @@ def test_the_memory_forgets_after_loading_as_it_did_before(tmp_path):
     model = etp(mlp(4, 3), 3)
     model.latent.retention, model.latent.update_rule = 0.5, blend
     save(model, tmp_path / "it")
-    again = load(tmp_path / "it").model
+    again = load(tmp_path / "it").process
     for each in (model.eval(), again):
         each.memorise(*rows, generator=torch.Generator().manual_seed(0))
     assert torch.equal(again.latent.cells, model.latent.cells)
@@ -114,8 +114,8 @@ def test_the_memory_forgets_after_loading_as_it_did_before(tmp_path):
 def test_functions_and_priors_of_ours_go_by_name(arguments, tmp_path):
     model = etp(mlp(4, 3), 3, **arguments)
     save(model, tmp_path / "it")
-    assert settings_of(load(tmp_path / "it").model) == settings_of(model)
-    assert recipe_of(load(tmp_path / "it").model).arguments == recipe_of(model).arguments
+    assert settings_of(load(tmp_path / "it").process) == settings_of(model)
+    assert recipe_of(load(tmp_path / "it").process).arguments == recipe_of(model).arguments
 
 
 def test_what_no_file_can_name_is_refused_with_the_reason_and_the_way_out(tmp_path):
@@ -129,7 +129,7 @@ def test_what_no_file_can_name_is_refused_with_the_reason_and_the_way_out(tmp_pa
     assert reason in dict(summary(tmp_path / "it"))["model"]
     with pytest.raises(ModelFileError, match=rf"{reason}.*load\(path, model=…\)"):
         load(tmp_path / "it")
-    again = load(tmp_path / "it", model=etp(mlp(4, 3), 3, update_rule=mine)).model
+    again = load(tmp_path / "it", model=etp(mlp(4, 3), 3, update_rule=mine)).process
     assert (again.latent.update_rule, again.latent.retention) == (mine, 0.25)
 
 
@@ -144,7 +144,7 @@ def test_a_handed_over_backbone_keeps_what_is_its_own_and_gets_the_rest(tmp_path
             return self.linear(self.dropout(rows))
 
     save(bnn(Net("the saving machine's", 0.5), 3, weight_prior=NormalPrior(2.0)), tmp_path / "it")
-    again = load(tmp_path / "it", backbone=Net("here", 0.1)).model.backbone
+    again = load(tmp_path / "it", backbone=Net("here", 0.1)).process.backbone
     assert (again.device, again.dropout.p, again.linear.prior) == ("here", 0.5, NormalPrior(2.0))
 
 
@@ -152,7 +152,7 @@ def test_frozen_weights_stay_frozen(tmp_path):
     model = etp(mlp(4, 3), 3)
     model.backbone.requires_grad_(False)
     save(model, tmp_path / "it")
-    found = load(tmp_path / "it").model.named_parameters()
+    found = load(tmp_path / "it").process.named_parameters()
     assert {name: weight.requires_grad for name, weight in found} == {
         name: weight.requires_grad for name, weight in model.named_parameters()
     }
@@ -185,11 +185,11 @@ def test_a_file_of_version_0_1_still_reads(name):
     found = saved.predict(torch.tensor(witness["inputs"]), draws=0).probabilities
     assert_allclose(found, witness[name], rtol=1e-5)
     if name == "etp":
-        assert saved.model.latent.retention == 0.9
+        assert saved.process.latent.retention == 0.9
         assert saved.classes == ("ant", "bee", "cat")
     if name == "np":
-        assert recipe_of(saved.model).model == "neural_process"
-        assert saved.model.loss_weights.latent == 0.5
+        assert recipe_of(saved.process).model == "neural_process"
+        assert saved.process.loss_weights.latent == 0.5
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
@@ -204,14 +204,14 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     save(model, tmp_path / "it")
     handed = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) if own_backbone else None
     again = load(tmp_path / "it", backbone=handed)
-    assert recipe_of(again.model) is not None
+    assert recipe_of(again.process) is not None
     new = torch.randn(50, 4, dtype=precision)
     found, expected = again.predict(new), model.predict_shared(new)
     assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
     assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
     assert "2 domains remembered by" in dict(summary(tmp_path / "it"))["domain"]
-    again.model.memorise(rows[:100] - 5, labels[:100])  # and goes on
-    assert again.model.domain.num_domains == 3
+    again.process.memorise(rows[:100] - 5, labels[:100])  # and goes on
+    assert again.process.domain.num_domains == 3
 
 
 def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
@@ -263,8 +263,8 @@ def test_files_with_names_of_before_give_the_same_model(tmp_path):
     values = {"local": 0.25, "latent": 2.0, "weight": 0.75, "local_ramp": 3}
     settings["weights"] = {"record": "LossWeights", "values": values}
     write_container(tmp_path / "before", content)
-    assert load(tmp_path / "before").model.loss_weights == model.loss_weights
+    assert load(tmp_path / "before").process.loss_weights == model.loss_weights
     del content.description["settings"]  # as in format 1
     content.description["format"] = 1
     write_container(tmp_path / "first", content)
-    assert load(tmp_path / "first").model.loss_weights == LossWeights(local=0.25, weights=0.5)
+    assert load(tmp_path / "first").process.loss_weights == LossWeights(local=0.25, weights=0.5)

@@ -56,7 +56,7 @@ def test_a_model_comes_back_in_its_precision(tmp_path, recipe, rows):
     model, preprocessing = recipe.build().double().eval(), Preprocessing.fitted(rows)
     save(model, tmp_path / "it.totalcal", preprocessing=preprocessing)
     again = load(tmp_path / "it.totalcal")
-    assert {parameter.dtype for parameter in again.model.parameters()} == {torch.float64}
+    assert {parameter.dtype for parameter in again.process.parameters()} == {torch.float64}
     expected = model.predict_shared(preprocessing(rows, torch.float64))
     assert_array_equal(again.predict(rows).probabilities, expected.probabilities)
 
@@ -64,7 +64,7 @@ def test_a_model_comes_back_in_its_precision(tmp_path, recipe, rows):
 def test_a_model_of_several_precisions_keeps_them(tmp_path):
     net = nn.Sequential(nn.Linear(4, 5).double(), nn.Linear(5, 3))
     save(etp(net, 3, layers="none"), tmp_path / "it.totalcal")
-    again = load(tmp_path / "it.totalcal", backbone=net).model
+    again = load(tmp_path / "it.totalcal", backbone=net).process
     assert [weight.dtype for weight in again.backbone.parameters()] == [
         weight.dtype for weight in net.parameters()
     ]
@@ -106,7 +106,7 @@ def test_every_backbone_of_ours_is_made_again(name, make, tmp_path):
 
 def test_a_loaded_model_is_saved_again(tmp_path, rows):
     save(etp(mlp(4, 3), 3), tmp_path / "one")
-    save(load(tmp_path / "one").model, tmp_path / "two")
+    save(load(tmp_path / "one").process, tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
@@ -184,7 +184,7 @@ def test_a_recipe_refuses_what_a_file_cannot_hold():
 
 def test_a_loaded_model_goes_on_learning(tmp_path, recipe, rows, context):
     save(recipe.build(), tmp_path / "it")
-    model = load(tmp_path / "it").model
+    model = load(tmp_path / "it").process
     before = model.latent.cells.clone()
     model.memorise(*context)
     model(rows, context.labels, context=3).total(examples=6).backward()

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from totalcal import BNNClassifier, Gate, load, remember, save
 from totalcal.errors import GateError
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.models import MODELS
 from totalcal.models.process import MomentsWarning, TuringProcess
 from totalcal.nets import mlp, small_convnet
@@ -108,7 +108,7 @@ def test_gates_files_and_estimators_take_moments_by_themselves(tmp_path, draws) 
     assert gate.decide(model, rows[:7]).accepted.shape == (7,)
     with pytest.raises(GateError, match="by moments"):
         gate(model.predict_shared(rows, 10))
-    assert Gate.fit(SavedModel(model), rows.numpy(), labels, draws=draws).sampling == BY_MOMENTS
+    assert Gate.fit(Model(model), rows.numpy(), labels, draws=draws).sampling == BY_MOMENTS
     save(model, tmp_path / "model.totalcal", gate=gate)
     restored = load(tmp_path / "model.totalcal").predict(rows.numpy())  # made as its gate needs it
     assert restored.sampling == BY_MOMENTS
@@ -126,7 +126,7 @@ def test_a_file_whose_gate_was_fitted_with_draws_goes_on_drawing(tmp_path) -> No
 
 def test_a_file_of_a_net_without_rules_draws_and_does_not_warn(tmp_path) -> None:
     net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES))
-    saved = SavedModel(MODELS["bnn"](net, CLASSES))
+    saved = Model(MODELS["bnn"](net, CLASSES))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert saved.predict(inputs().numpy()).sampling.draws == 10

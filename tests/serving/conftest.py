@@ -14,7 +14,7 @@ from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import FalseRejection, Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.memory.thumbnails import Thumbnails
 from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server
@@ -46,14 +46,14 @@ def saved(digits):
     totalcal.remember(model, (inputs[:1000], truth[:1000]), (inputs[1000:1400], truth[1000:1400]))
     torch.set_rng_state(generator)
     held_out = images[1400:]
-    without = SavedModel(model, preprocessing=preprocessing, classes=tuple(range(10)))
+    without = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
     bars = {"unfamiliarity": "not my domain", "entropy": "ask a person"}
     gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
     prediction = without.predict_shared(held_out, 5)
     monitor = Monitor.start(watched_scores(prediction))
     thumbnails = Thumbnails.of(model, (inputs[:1000], truth[:1000]), preprocessing)
     sets = PredictionSets.fitted(prediction, labels[1400:], 0.9)
-    return SavedModel(
+    return Model(
         model, gate, tuple(range(10)), preprocessing, monitor=monitor, sets=sets, thumbnails=thumbnails
     )
 

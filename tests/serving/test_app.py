@@ -16,7 +16,7 @@ from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import InputError
 from totalcal.files.predicting.answers import answers
 from totalcal.files.predicting.inputs import rows_of
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.serving.listening import check_binding
 from totalcal.serving.service import Service
 
@@ -78,7 +78,7 @@ class Texts(torch.nn.Module):
 
 def test_a_model_of_several_tensors_takes_them_by_name():
     torch.manual_seed(0)
-    saved = SavedModel(totalcal.etp(Texts(), num_classes=3))
+    saved = Model(totalcal.etp(Texts(), num_classes=3))
     ids, mask = np.arange(12).reshape(4, 3) % 9, np.ones((4, 3), np.float32)
     parts = [("ids", "INT64", ids), ("mask", "FP32", mask)]
 

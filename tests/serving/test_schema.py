@@ -9,7 +9,7 @@ from schemathesis.checks import positive_data_acceptance
 
 import totalcal
 from totalcal.data.preprocessing import Preprocessing
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.nets import mlp
 from totalcal.serving.guard import Limits
 from totalcal.serving.service import Service
@@ -34,7 +34,7 @@ def table_service():
     with torch.random.fork_rng():
         model = totalcal.etp(mlp(2, 3), num_classes=3).eval()
     given = Preprocessing((2,), torch.zeros(2), torch.ones(2), columns=COLUMNS)
-    saved = SavedModel(model, classes=("setosa", "versicolor", "virginica"), preprocessing=given)
+    saved = Model(model, classes=("setosa", "versicolor", "virginica"), preprocessing=given)
     running = Running(Service(saved, "iris", token=TOKEN, limits=Limits(body=20_000, rows=20, seconds=5)))
     yield running
     running.stop()

@@ -112,12 +112,12 @@ class Policy:
         doubt = 1 - plain(prediction.probabilities).max(1)
         verdicts, reasons = [ACCEPT] * len(doubt), [""] * len(doubt)
         if self.bar is not None:
-            for row in np.flatnonzero(~is_accepted(doubt, self.bar)):
+            for row in np.flatnonzero(~is_accepted(doubt, self.bar)).tolist():
                 verdicts[row] = ASK
                 reasons[row] = f"confidence {1 - doubt[row]:.2f} is below {1 - self.bar:.2f}"
         if self.knows_domain:
             familiarity = plain(prediction.familiarity)
-            for row in np.flatnonzero(familiarity <= self.alpha):
+            for row in np.flatnonzero(familiarity <= self.alpha).tolist():
                 verdicts[row] = NOT_MY_DOMAIN
                 reasons[row] = f"familiarity {familiarity[row]:.3f}: {_unlike(prediction, row)}"
         return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)

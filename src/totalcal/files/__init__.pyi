@@ -11,7 +11,7 @@ from .reading import read_picture as read_picture
 from .reading import read_text as read_text
 from .reading import stream_bytes as stream_bytes
 from .reading import unreadable as unreadable
-from .saved import SavedModel as SavedModel
+from .saved import Model as Model
 from .saved import load as load
 from .saved import save as save
 from .whole_files import whole_file as whole_file

@@ -11,10 +11,10 @@ from types import ModuleType
 from torch import nn
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.files.saved import SavedModel, load
+from totalcal.files.saved import Model, load
 
 
-def load_named(path: str | os.PathLike[str], backbone: str | None = None) -> SavedModel:
+def load_named(path: str | os.PathLike[str], backbone: str | None = None) -> Model:
     """`load`, with the backbone that a `package.module:factory` makes where one is given."""
     return load(path, backbone=None if backbone is None else made_backbone(backbone))
 

@@ -57,10 +57,10 @@ _LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a 
 
 
 @dataclass(frozen=True)
-class SavedModel:
+class Model:
     """What a file holds, ready to use."""
 
-    model: TuringProcess
+    process: TuringProcess
     gate: Gate | None = None
     classes: tuple[ClassName, ...] | None = None
     preprocessing: Preprocessing | None = None
@@ -72,9 +72,9 @@ class SavedModel:
     thumbnails: Thumbnails | None = None
 
     def __post_init__(self) -> None:
-        if self.classes is not None and len(self.classes) != self.model.num_classes:
+        if self.classes is not None and len(self.classes) != self.process.num_classes:
             raise InputError(
-                f"the model has {self.model.num_classes} classes, but got {len(self.classes)} names."
+                f"the model has {self.process.num_classes} classes, but got {len(self.classes)} names."
             )
 
     def predict(self, rows: Any, draws: Draws | None = None) -> Predictive:
@@ -93,7 +93,7 @@ class SavedModel:
 
         Example:
             >>> from totalcal import softmax
-            >>> SavedModel(softmax(torch.nn.Linear(4, 3), 3)).predict(torch.zeros(2, 4)).draws
+            >>> Model(softmax(torch.nn.Linear(4, 3), 3)).predict(torch.zeros(2, 4)).draws
             1
         """
         fitted = self.fitted_sampling
@@ -109,7 +109,7 @@ class SavedModel:
 
     def predict_shared(self, rows: Any, draws: Draws | None = None, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share, or with the model's usual ones."""
-        prediction = self.model.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
+        prediction = self.process.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
         return replace(prediction, sets=self.sets)
 
     def decide(self, rows: Any) -> Decisions:
@@ -141,7 +141,7 @@ class SavedModel:
             rows = self.steps(rows)
         if self.preprocessing is None:
             return as_inputs(rows)
-        precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
+        precision = next((weight.dtype for weight in self.process.parameters()), torch.float32)
         return self.preprocessing(rows, precision)
 
 
@@ -201,7 +201,7 @@ def save(
             "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
-    whole = SavedModel(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails)
+    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails)
     packed = None if steps is None else steps.packed()
     write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
 
@@ -212,7 +212,7 @@ def load(
     backbone: nn.Module | None = None,
     model: TuringProcess | None = None,
     largest: int = LARGEST,
-) -> SavedModel:
+) -> Model:
     """Read what `save` wrote; a module of your own is given here, built as it was, and gets the weights.
 
     Args:
@@ -232,14 +232,14 @@ def load(
         >>> net = nn.Linear(4, 3)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save(totalcal.softmax(net, num_classes=3), f"{folder}/mine.totalcal")
-        ...     load(f"{folder}/mine.totalcal", backbone=nn.Linear(4, 3)).model.num_classes
+        ...     load(f"{folder}/mine.totalcal", backbone=nn.Linear(4, 3)).process.num_classes
         3
     """
     content = read_container(Path(path), largest)
     try:
         groups, description = _unpacked(content.tensors), content.description
-        return SavedModel(
-            model=_model(description, backbone, model, groups["model"]),
+        return Model(
+            process=_model(description, backbone, model, groups["model"]),
             gate=_optional(Gate.from_json, description["gate"]),
             classes=_optional(tuple, description["classes"]),
             preprocessing=_preprocessing(description["preprocessing"], groups),
@@ -393,21 +393,21 @@ def _check_fit(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
         )
 
 
-def _description(saved: SavedModel) -> dict[str, Any]:
+def _description(saved: Model) -> dict[str, Any]:
     """All that is not a tensor, as plain values."""
-    given, recipe = saved.preprocessing, recipe_of(saved.model)
+    given, recipe = saved.preprocessing, recipe_of(saved.process)
     return {
         "versions": {
             "totalcal": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
-        "num_classes": saved.model.num_classes,
+        "num_classes": saved.process.num_classes,
         "recipe": recipe and recipe.as_json(),
-        "by_hand": why_no_recipe(saved.model),
-        "settings": settings_of(saved.model),
-        "domain": saved.model.domain.settings() if isinstance(saved.model.domain, DomainMemory) else None,
-        "frozen": [name for name, weight in saved.model.named_parameters() if not weight.requires_grad],
+        "by_hand": why_no_recipe(saved.process),
+        "settings": settings_of(saved.process),
+        "domain": saved.process.domain.settings() if isinstance(saved.process.domain, DomainMemory) else None,
+        "frozen": [name for name, weight in saved.process.named_parameters() if not weight.requires_grad],
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),
         "preprocessing": given
@@ -423,8 +423,8 @@ def _description(saved: SavedModel) -> dict[str, Any]:
     }
 
 
-def _tensor_groups(saved: SavedModel) -> dict[str, Mapping[str, Tensor]]:
-    groups: dict[str, Mapping[str, Tensor]] = {"model": saved.model.state_dict()}
+def _tensor_groups(saved: Model) -> dict[str, Mapping[str, Tensor]]:
+    groups: dict[str, Mapping[str, Tensor]] = {"model": saved.process.state_dict()}
     if saved.preprocessing is not None:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:

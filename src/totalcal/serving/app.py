@@ -274,7 +274,7 @@ def _tensors(found: Answers) -> list[dict[str, Any]]:
 def _metadata(service: Service) -> dict[str, Any]:
     given = service.saved.preprocessing
     shape = [-1] if given is None else [-1, *given.shape]
-    numbers = [*score_names(service.saved), *(["familiarity"] if service.saved.model.domain.taps else [])]
+    numbers = [*score_names(service.saved), *(["familiarity"] if service.saved.process.domain.taps else [])]
     width = len(class_names(service.saved))
     return {
         "name": service.name,

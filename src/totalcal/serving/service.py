@@ -18,7 +18,7 @@ from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.predictions import in_words
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.predicting.answers import Answers, answers, check_draws, class_names
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.files.whole_files import write_whole
 from totalcal.serving import schema
 from totalcal.serving.batching import Batcher
@@ -43,7 +43,7 @@ class Service:
         state: Where the monitor is kept between runs, if anywhere.
     """
 
-    saved: SavedModel
+    saved: Model
     name: str = "model"
     draws: Draws | None = None
     limits: Limits = field(default_factory=Limits)
@@ -94,7 +94,7 @@ class Service:
         if len(rows) > _MOST_SHOWN:
             raise RefusalError(413, f"nearest pictures are shown for at most {_MOST_SHOWN} rows at a time.")
         names, kept = class_names(self.saved), self.saved.thumbnails
-        places = kept.nearest(self.saved.model, self.saved.inputs(np.stack(rows)))
+        places = kept.nearest(self.saved.process, self.saved.inputs(np.stack(rows)))
         return [
             [
                 {"class": str(names[int(kept.labels[place])]), "picture": _data_url(kept.pictures[place])}
@@ -212,7 +212,7 @@ class Metrics:
         return []
 
 
-def _check_sets(saved: SavedModel, draws: Draws | None) -> None:
+def _check_sets(saved: Model, draws: Draws | None) -> None:
     """The coverage of sets holds for predictions that are made as the held-out ones were."""
     if saved.sets is None:
         return
@@ -225,7 +225,7 @@ def _check_sets(saved: SavedModel, draws: Draws | None) -> None:
         )
 
 
-def _check_steps(saved: SavedModel) -> None:
+def _check_steps(saved: Model) -> None:
     if saved.steps is not None:
         raise InputError(
             "the file's model stands behind the steps of a pipeline, and a service takes numbers, not raw "

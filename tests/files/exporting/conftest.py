@@ -11,7 +11,7 @@ from filelock import FileLock
 from torch import Tensor, nn
 
 import totalcal
-from totalcal import MODELS, Batch, Gate, Preprocessing, SavedModel, export
+from totalcal import MODELS, Batch, Gate, Model, Preprocessing, export
 from totalcal.decisions import FAMILIARITY_AND_ENTROPY, Coverage
 from totalcal.nets import mlp
 from totalcal.types import ContextUse, Draws
@@ -51,7 +51,7 @@ def _rows_of(net: str, count: int, seed: int) -> tuple[Tensor, Tensor]:
     return 3 * rows + labels.view(-1, *[1] * (rows.dim() - 1)), labels
 
 
-def _saved_model(model: str, net: str, draws: Draws | None = 3, whole: bool = True) -> SavedModel:
+def _saved_model(model: str, net: str, draws: Draws | None = 3, whole: bool = True) -> Model:
     """Trained a little; `whole` ones have a memory of their domain and a gate."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -62,7 +62,7 @@ def _saved_model(model: str, net: str, draws: Draws | None = 3, whole: bool = Tr
         totalcal.train(made, inputs, labels, epochs=2)
     needs_context = made.context_use is ContextUse.REQUIRED
     context = Batch(inputs[:8], labels[:8]) if needs_context else None
-    saved = SavedModel(made, None, tuple("abc"), preprocessing, context)
+    saved = Model(made, None, tuple("abc"), preprocessing, context)
     if not whole:
         return saved
     held_out, gate_rows = _rows_of(net, 100, seed=2), _rows_of(net, 100, seed=3)
@@ -72,7 +72,7 @@ def _saved_model(model: str, net: str, draws: Draws | None = 3, whole: bool = Tr
     gate = Gate.fit(
         saved, gate_rows[0].numpy(), names, bars=FAMILIARITY_AND_ENTROPY, rule=Coverage(0.8), draws=draws
     )
-    return SavedModel(made, gate, saved.classes, preprocessing, context)
+    return Model(made, gate, saved.classes, preprocessing, context)
 
 
 @pytest.fixture(scope="session")
@@ -81,12 +81,12 @@ def rows_of() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def saved_model() -> Callable[..., SavedModel]:
+def saved_model() -> Callable[..., Model]:
     return _saved_model
 
 
 @pytest.fixture(scope="session")
-def exported_mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
+def exported_mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
     """An ETP with all that a file may hold, and its .onnx, written once for all workers."""
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

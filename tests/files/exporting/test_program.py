@@ -6,7 +6,7 @@ import scipy.special
 import torch
 from numpy.testing import assert_allclose
 
-from totalcal import MODELS, SavedModel, export
+from totalcal import MODELS, Model, export
 from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.types import Predictive
@@ -28,7 +28,7 @@ REST = [
 ]
 
 
-def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=None) -> None:
+def check(exported: ExportedModel, saved: Model, rows: np.ndarray, draws=None) -> None:
     """33 rows, and one by itself."""
     prediction, found = saved.predict(rows, draws), exported.predict(rows)
     expected = {"probabilities": prediction.probabilities, "entropy": prediction.entropy}
@@ -36,7 +36,7 @@ def check(exported: ExportedModel, saved: SavedModel, rows: np.ndarray, draws=No
     for name, values in expected.items():
         assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
     if prediction.domain is not None:
-        check_familiarity(found, prediction, saved.model.domain.calibration.numpy())
+        check_familiarity(found, prediction, saved.process.domain.calibration.numpy())
     one = exported.predict(rows[:1])["probabilities"]
     assert_allclose(one, prediction.probabilities[:1], rtol=0, atol=1e-5)
     if saved.gate is not None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import totalcal
-from totalcal import BNNClassifier, SavedModel, export
+from totalcal import BNNClassifier, Model, export
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import ContextError, ExportError, GateError, InputError, UnknownNameError
 from totalcal.files.predicting.exported import open_exported
@@ -85,7 +85,7 @@ def test_a_program_predicts_as_the_file_whose_sets_were_fitted_with_draws(tmp_pa
     model = totalcal.bnn(nn.Linear(4, 3), num_classes=3)
     prediction = model.predict_shared(torch.randn(99, 4), 10)
     sets = PredictionSets.fitted(prediction, prediction.probabilities.argmax(1))
-    saved = SavedModel(model, sets=sets)
+    saved = Model(model, sets=sets)
     assert export(saved, tmp_path / "model.pt2", example=ROWS).description.draws == 10
     found = open_exported(tmp_path / "model.pt2").predict(ROWS.numpy())["probabilities"]
     np.testing.assert_allclose(found, saved.predict(ROWS).probabilities, rtol=0, atol=1e-6)
@@ -117,7 +117,7 @@ def test_several_inputs_are_taken_by_name(tmp_path):
             return self.classes((self.words(ids) * weights.unsqueeze(-1)).sum(1))
 
     rows = {"ids": torch.arange(24).view(4, 6) % 9, "mask": torch.ones(4, 6)}
-    saved = SavedModel(totalcal.etp(Two(), num_classes=3))
+    saved = Model(totalcal.etp(Two(), num_classes=3))
     export(saved, tmp_path / "model.pt2", example=rows, draws=3)
     exported = open_exported(tmp_path / "model.pt2")
     found = exported.predict({f"inputs/{name}": part.numpy() for name, part in rows.items()})

@@ -250,7 +250,7 @@ def test_names_that_a_spreadsheet_would_run_are_harmless_in_the_table(image_mode
         Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / name)
     (folder / "@bad.png").write_bytes(b"no image")
     saved = load(image_model)
-    save(saved.model, tmp_path / "it.totalcal", classes=["+a", "-1"], preprocessing=saved.preprocessing)
+    save(saved.process, tmp_path / "it.totalcal", classes=["+a", "-1"], preprocessing=saved.preprocessing)
     predict_file(tmp_path / "it.totalcal", folder, tmp_path / "out.csv")
     found = lines(tmp_path / "out.csv")
     assert [line["row"] for line in found] == ["'-2+3.png", "'=cmd.png"]

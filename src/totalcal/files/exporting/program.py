@@ -15,7 +15,7 @@ from totalcal.decisions import Gate
 from totalcal.decisions.rules import ROUNDING
 from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
-from totalcal.files.saved import SavedModel
+from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import FixedDraws
 from totalcal.scores.uncertainties import uncertainties_of
@@ -37,9 +37,9 @@ class Program(nn.Module):
         example: Some rows.
     """
 
-    def __init__(self, saved: SavedModel, draws: Draws, seed: int, example: Inputs) -> None:
+    def __init__(self, saved: Model, draws: Draws, seed: int, example: Inputs) -> None:
         super().__init__()
-        self.model, self.context, self.gate = saved.model, saved.context, saved.gate
+        self.model, self.context, self.gate = saved.process, saved.context, saved.gate
         self.preprocessing = saved.preprocessing
         self.names = list(named(example, ROWS))
         self.draws: FixedDraws | None = None

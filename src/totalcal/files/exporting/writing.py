@@ -29,7 +29,7 @@ from totalcal.files.own import load_named
 from totalcal.files.predicting.answers import check_draws, class_names
 from totalcal.files.predicting.exported import KEY, ROWS, Array, Bar, Description, ExportedRows, open_exported
 from totalcal.files.predicting.inputs import ArrayFile
-from totalcal.files.saved import SavedModel, load
+from totalcal.files.saved import Model, load
 from totalcal.files.whole_files import whole_file
 from totalcal.inputs import Inputs, checked_inputs, count, named, taken
 from totalcal.models.process import TuringProcess
@@ -75,7 +75,7 @@ class Exported(NamedTuple):
 
 
 def export(
-    model: SavedModel | TuringProcess | str | os.PathLike[str],
+    model: Model | TuringProcess | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     to: Format | None = None,
@@ -93,7 +93,7 @@ def export(
         model: A model file, what `load` gave, or a model. One that needs a context takes it from its file.
         path: Where to write.
         to: "onnx" or "pt2"; by the suffix of the path if not given.
-        draws: How many draws of θ, 0 for means, "moments" for none. As for `SavedModel.predict`: those of the
+        draws: How many draws of θ, 0 for means, "moments" for none. As for `Model.predict`: those of the
             gate, or else the model's usual ones, if not given.
         seed: What the draws are a function of; that of the gate, or 0, if not given.
         example: Some rows, two or more, if the model has no preprocessing that says what a row is.
@@ -175,11 +175,11 @@ def _rows_of(path: Path) -> Array:
     return first.values
 
 
-def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
-    if isinstance(model, SavedModel):
+def _saved(model: Any, backbone: nn.Module | None) -> Model:
+    if isinstance(model, Model):
         return model
     if isinstance(model, TuringProcess):
-        return SavedModel(model)
+        return Model(model)
     if isinstance(model, str | os.PathLike):
         return load(model, backbone=backbone)
     raise ExportError(
@@ -188,10 +188,10 @@ def _saved(model: Any, backbone: nn.Module | None) -> SavedModel:
     )
 
 
-def _sampling(saved: SavedModel, draws: Draws | None, seed: int | None) -> Sampling:
-    """The draws and the seed that were asked for, or those of `SavedModel.predict`."""
+def _sampling(saved: Model, draws: Draws | None, seed: int | None) -> Sampling:
+    """The draws and the seed that were asked for, or those of `Model.predict`."""
     fitted = saved.fitted_sampling
-    known = fitted or Sampling(saved.model.default_draws)
+    known = fitted or Sampling(saved.process.default_draws)
     wanted = Sampling(known.draws if draws is None else draws, known.seed or 0 if seed is None else seed)
     if fitted is not None and fitted.draws and (wanted.seed or 0) != (fitted.seed or 0):
         raise GateError(
@@ -201,7 +201,7 @@ def _sampling(saved: SavedModel, draws: Draws | None, seed: int | None) -> Sampl
     return wanted
 
 
-def _example(saved: SavedModel, given: Any) -> Inputs:
+def _example(saved: Model, given: Any) -> Inputs:
     """A few rows as the user has them: to trace with, and to compare with the model."""
     if given is None and saved.preprocessing is not None:
         mean, scale = saved.preprocessing.mean, saved.preprocessing.scale
@@ -220,7 +220,7 @@ def _example(saved: SavedModel, given: Any) -> Inputs:
     return rows.double() if saved.preprocessing is not None and isinstance(rows, Tensor) else rows
 
 
-def _description(saved: SavedModel, program: Program, example: Inputs, sampling: Sampling) -> Description:
+def _description(saved: Model, program: Program, example: Inputs, sampling: Sampling) -> Description:
     given = saved.preprocessing
     outputs = program(*named(example, ROWS).values())
     inputs = {
@@ -291,7 +291,7 @@ def _silent() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _checked(path: Path, saved: SavedModel, sampling: Sampling, example: Inputs) -> dict[str, float]:
+def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> dict[str, float]:
     """How far the program in a file is from the model, output by output, on eight rows and on one.
 
     Ranks and decisions are steps: rounding may take a row over one, but not most rows.

@@ -17,7 +17,7 @@ from totalcal.files.predicting.raw import RawTable
 from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
 
 if TYPE_CHECKING:
-    from totalcal.files.saved import SavedModel
+    from totalcal.files.saved import Model
     from totalcal.files.steps import Steps
     from totalcal.types import Draws, Predictive
 
@@ -81,7 +81,7 @@ class FilePredictor(Protocol):
 class FilePredictorWithDraws:
     """A saved model that answers with so many draws, or with those of its gate, rows that passed `steps`."""
 
-    saved: "SavedModel"
+    saved: "Model"
     draws: "Draws | None" = None
     steps: "Steps | None" = None
 
@@ -130,21 +130,21 @@ def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None
     return FilePredictorWithDraws(replace(saved, steps=None), draws, saved.steps)
 
 
-def class_names(saved: "SavedModel") -> tuple[Any, ...]:
+def class_names(saved: "Model") -> tuple[Any, ...]:
     """The names of the classes that the file has, or else their numbers."""
-    return saved.classes or tuple(range(saved.model.num_classes))
+    return saved.classes or tuple(range(saved.process.num_classes))
 
 
-def score_names(saved: "SavedModel") -> tuple[str, ...]:
+def score_names(saved: "Model") -> tuple[str, ...]:
     """The uncertainties that an answer of this model has, in the order of a table."""
     from totalcal.memory.domain import DomainMemory
 
-    remembers = isinstance(saved.model.domain, DomainMemory)
+    remembers = isinstance(saved.process.domain, DomainMemory)
     return (*UNCERTAINTIES, UNFAMILIARITY) if remembers else tuple(UNCERTAINTIES)
 
 
 def answers(
-    saved: "SavedModel", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
+    saved: "Model", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
 ) -> Answers:
     """The answers to rows as the user has them, with the draws of the gate or of the user."""
     prediction = saved.predict(rows if isinstance(rows, np.ndarray) else np.stack(rows), draws)
@@ -159,7 +159,7 @@ def answers(
     )
 
 
-def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
+def check_draws(saved: "Model", draws: "Draws | None") -> None:
     """Before any work: whether the gate can decide about predictions with these draws.
 
     Raises:
@@ -182,7 +182,7 @@ def check_draws(saved: "SavedModel", draws: "Draws | None") -> None:
         )
 
 
-def _decisions(saved: "SavedModel", prediction: "Predictive") -> tuple[list[str], list[str]]:
+def _decisions(saved: "Model", prediction: "Predictive") -> tuple[list[str], list[str]]:
     from totalcal.decisions import sampling_of
 
     gate, rows = saved.gate, len(prediction.probabilities)
