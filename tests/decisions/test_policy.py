@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from totalcal.decisions.policy import ACCEPT, ASK, NOT_MY_DOMAIN, Policy
+from totalcal.decisions.gate import ACCEPT, Gate
+from totalcal.decisions.policy import ASK, NOT_MY_DOMAIN, three_verdicts
 from totalcal.errors import GateError
 from totalcal.types import DETERMINISTIC, Familiarity, PointMass, Predictive, Sampling
 
@@ -35,7 +36,7 @@ def simulated(repetitions, rows, alpha=ALPHA, beta=BETA, tied=False):
         if tied:
             statistic = statistic.round(0)
         own = statistic[:rows]
-        policy = Policy.fitted(predicted(logits[:rows], own, own), labels[:rows], alpha, beta)
+        policy = three_verdicts(predicted(logits[:rows], own, own), labels[:rows], alpha, beta)
         verdicts = np.array(policy(predicted(logits[rows:], statistic[rows:], own)).verdicts)
         right = logits[rows:].argmax(1) == labels[rows:]
         familiar = verdicts != NOT_MY_DOMAIN
@@ -62,7 +63,7 @@ def test_a_familiar_verdict_takes_precedence_and_every_row_has_one():
     noise = np.random.default_rng(0)
     logits, labels, statistic = world(500, noise)
     prediction = predicted(logits, statistic, statistic)
-    policy = Policy.fitted(prediction, labels)
+    policy = three_verdicts(prediction, labels)
     found = policy(prediction)
     assert set(found.verdicts) == {ACCEPT, ASK, NOT_MY_DOMAIN}
     assert (found.accepted == (np.array(found.verdicts) == ACCEPT)).all()
@@ -75,34 +76,33 @@ def test_a_familiar_verdict_takes_precedence_and_every_row_has_one():
 def test_too_few_right_answers_set_no_bar_and_are_said_with_numbers():
     logits, labels, statistic = world(30, np.random.default_rng(0))
     prediction = predicted(logits, statistic, statistic)
-    policy = Policy.fitted(prediction, labels)
-    assert policy.bar is None
-    assert ASK not in policy(prediction).verdicts
-    assert any("39" in promise for promise in policy.promises)
+    policy = three_verdicts(prediction, labels)
+    assert [bar.verdict for bar in policy.bars] == [NOT_MY_DOMAIN]
+    assert "39" in policy.promise
 
 
 def test_too_few_rows_for_a_familiarity_are_said_with_numbers():
     logits, labels, statistic = world(15, np.random.default_rng(0))
-    policy = Policy.fitted(predicted(logits, statistic, statistic), labels)
-    assert any("15 rows" in promise and "19" in promise for promise in policy.promises)
+    with pytest.raises(GateError, match=r"19 rows, and there are 15.*39 correct answers"):
+        three_verdicts(predicted(logits, statistic, statistic), labels)
 
 
 def test_without_a_memory_there_are_two_verdicts():
     logits, labels, _ = world(400, np.random.default_rng(0))
     prediction = Predictive(PointMass(torch.from_numpy(logits)[None]), DETERMINISTIC)
-    policy = Policy.fitted(prediction, labels)
+    policy = three_verdicts(prediction, labels)
     assert set(policy(prediction).verdicts) == {ACCEPT, ASK}
 
 
 def test_it_is_the_same_after_a_file():
     logits, labels, statistic = world(100, np.random.default_rng(0))
-    policy = Policy.fitted(predicted(logits, statistic, statistic), labels)
-    assert Policy.from_json(policy.as_json()) == policy
+    policy = three_verdicts(predicted(logits, statistic, statistic), labels)
+    assert Gate.from_json(policy.as_json()) == policy
 
 
 def test_predictions_of_other_draws_are_refused():
     logits, labels, statistic = world(100, np.random.default_rng(0))
-    policy = Policy.fitted(predicted(logits, statistic, statistic), labels)
+    policy = three_verdicts(predicted(logits, statistic, statistic), labels)
     other = Predictive(PointMass(torch.zeros(1, 4, 3)), Sampling(10, 0, shared=True))
     with pytest.raises(GateError, match="draws"):
         policy(other)

@@ -26,18 +26,18 @@ from totalcal.errors import GateError, InputError
 from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
-from totalcal.scores.uncertainties import UNFAMILIARITY, uncertainty, why_above
+from totalcal.scores.uncertainties import FAMILIARITY, UNFAMILIARITY, uncertainty, why_rejected
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
 
 ACCEPT = "accept"
 
 OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
-    {"mutual_information": "not my domain", "data": "ask a person"}
+    {"mutual_information": "not my domain", "data": "ask"}
 )
 """Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
 
 FAMILIARITY_AND_ENTROPY: Mapping[str, str] = MappingProxyType(
-    {"unfamiliarity": "not my domain", "entropy": "ask a person"}
+    {"unfamiliarity": "not my domain", "entropy": "ask"}
 )
 """The same two verdicts of a model that `remember`s its domain.
 
@@ -59,14 +59,19 @@ _MOST_DRAWS = 100_000  # what a file may ask for
 
 @dataclass(frozen=True)
 class Bar:
-    """Rejects where a score is above a threshold, with a verdict."""
+    """Rejects where a score is above a threshold, or a familiarity at most that, with a verdict."""
 
     score: str
     threshold: float
     verdict: str
 
+    def rejects(self, values: Floats) -> Flags:
+        if self.score == FAMILIARITY:
+            return np.asarray(values <= self.threshold)
+        return ~is_accepted(values, self.threshold)
+
     def why(self, value: float) -> str:
-        return why_above(self.score, value, self.threshold)
+        return why_rejected(self.score, value, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class Gate:
             labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
             rule: The promise; `FalseRejection(0.05)` if not given.
             bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
-                first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask a person" where the model
+                first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
             draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
                 none. Those that the model takes by itself if not given; an estimator has its own.
@@ -236,7 +241,7 @@ class Gate:
             Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
             for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
         )
-        accepted = np.all([is_accepted(found.scores[bar.score], bar.threshold) for bar in fitted], axis=0)
+        accepted = ~np.any([bar.rejects(found.scores[bar.score]) for bar in fitted], axis=0)
         return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
@@ -250,8 +255,9 @@ class Gate:
         verdicts, reasons = [ACCEPT] * rows, [""] * rows
         for bar in reversed(self.bars):
             values = uncertainty(prediction, bar.score)
-            for row in np.flatnonzero(~is_accepted(values, bar.threshold)):
-                verdicts[row], reasons[row] = bar.verdict, bar.why(values[row])
+            for row in np.flatnonzero(bar.rejects(values)).tolist():
+                unlike = f": {_unlike(prediction, row)}" if bar.score == FAMILIARITY else ""
+                verdicts[row], reasons[row] = bar.verdict, bar.why(values[row]) + unlike
         return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)
 
     def predict(self, model: Any, inputs: Any) -> Predictive:
@@ -296,7 +302,10 @@ class Gate:
         return self(self.predict(model, inputs))
 
     def __str__(self) -> str:
-        rules = "; ".join(f"{bar.score} above {bar.threshold:.4g}: {bar.verdict}" for bar in self.bars)
+        rules = "; ".join(
+            f"{bar.score} {'at most' if bar.score == FAMILIARITY else 'above'} {bar.threshold:.4g}: {bar.verdict}"
+            for bar in self.bars
+        )
         made = "unknown predictions" if self.sampling is None else in_words(self.sampling)
         return f"{rules}. Promise: {self.promise}. Fitted on {made}. Cost: {self.cost}."
 
@@ -383,6 +392,14 @@ def _shares(verdicts: Mapping[str, str]) -> list[float]:
         return [1 / len(verdicts)] * len(verdicts)
     rest = (1 - DOMAIN_SHARE) / len(others)
     return [DOMAIN_SHARE if score == UNFAMILIARITY else rest for score in verdicts]
+
+
+def _unlike(prediction: Predictive, row: int) -> str:
+    """Which of the two reasons of a low familiarity is the stronger."""
+    domain, classes = (getattr(prediction.domain, f"unlike_{what}", None) for what in ("domain", "classes"))
+    if domain is None or classes is None or float(domain[row]) <= float(classes[row]):
+        return "not from here"
+    return "no class I know"
 
 
 def _telling(values: Floats, score: str) -> Floats:

@@ -59,7 +59,7 @@ class FalseRejection:
     rate: float = 0.05
 
     def __post_init__(self) -> None:
-        _check_share(self.rate, "the rate of false rejections")
+        check_share(self.rate, "the rate of false rejections")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         return conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
@@ -79,7 +79,7 @@ class Coverage:
     share: float
 
     def __post_init__(self) -> None:
-        _check_share(self.share, "the coverage")
+        check_share(self.share, "the coverage")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         return conformal_quantile(scores, self.share, "rows")
@@ -107,8 +107,8 @@ class Risk:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        _check_share(self.limit, "the limit of the risk")
-        _check_share(self.confidence, "the confidence")
+        check_share(self.limit, "the limit of the risk")
+        check_share(self.confidence, "the confidence")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         candidates = _candidates(scores)
@@ -169,6 +169,7 @@ def conformal_quantile(scores: Floats, share: float, what: str) -> float:
     return float(np.sort(scores)[rank - 1])
 
 
-def _check_share(value: float, what: str) -> None:
+def check_share(value: float, what: str) -> None:
+    """Raises InputError unless the value lies strictly between 0 and 1."""
     if not 0 < value < 1:
         raise InputError(f"{what} must lie strictly between 0 and 1, but is {value}.")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # the names are needed where there is no torch
 Uncertainty: TypeAlias = "Callable[[Predictive], Tensor]"
 
 UNFAMILIARITY = "unfamiliarity"
+FAMILIARITY = "familiarity"
+"""A p-value, so the one score of a gate of which low values reject."""
 
 UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
     {
@@ -68,16 +70,20 @@ def uncertainty(prediction: "Predictive", name: str) -> npt.NDArray[np.float64]:
     return values
 
 
-def why_above(name: str, value: float, threshold: float) -> str:
+def why_rejected(name: str, value: float, threshold: float) -> str:
     """Why a row was rejected, in words.
 
-    >>> why_above("entropy", 0.7, 0.25)
+    >>> why_rejected("entropy", 0.7, 0.25)
     'entropy 0.7 is above 0.25'
     """
+    if name == FAMILIARITY:
+        return f"{name} {value:.3g} is at most {threshold:.3g}"
     return f"{name} {value:.4g} is above {threshold:.4g}"
 
 
 def _measured(prediction: "Predictive", name: str) -> "Tensor":
+    if name == FAMILIARITY:
+        return prediction.familiarity
     if name == UNFAMILIARITY:
         return prediction.unfamiliarity  # which says what to do where there is no memory
     if name in UNCERTAINTIES:

@@ -18,7 +18,7 @@ from totalcal.files.predicting.exported import ROWS
 from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import FixedDraws
-from totalcal.scores.uncertainties import uncertainties_of
+from totalcal.scores.uncertainties import FAMILIARITY, uncertainties_of
 from totalcal.types import Draws, Predictive
 
 _STATIC = (
@@ -82,7 +82,9 @@ def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
     decision = torch.zeros_like(scores[gate.bars[0].score], dtype=torch.int64)
     for place, bar in reversed(list(enumerate(gate.bars, start=1))):
         limit = bar.threshold + (0.0 if bar.threshold == float("inf") else ROUNDING * abs(bar.threshold))
-        decision = torch.where(scores[bar.score] > limit, place, decision)
+        values = scores[bar.score]
+        rejected = values <= bar.threshold if bar.score == FAMILIARITY else values > limit
+        decision = torch.where(rejected, place, decision)
     return decision
 
 

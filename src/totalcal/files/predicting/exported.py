@@ -21,7 +21,7 @@ from totalcal.errors import (
 from totalcal.files.predicting.answers import Answers
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.reading import parse_json, unreadable
-from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_above
+from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_rejected
 
 Array = npt.NDArray[Any]
 SUFFIXES = (".onnx", ".pt2")
@@ -181,7 +181,7 @@ class ExportedModel:
     def _reason(bar: Bar | None, found: Mapping[str, Array], row: int) -> str:
         if bar is None or bar.threshold is None:
             return ""
-        return why_above(bar.score, float(found[bar.score][row]), bar.threshold)
+        return why_rejected(bar.score, float(found[bar.score][row]), bar.threshold)
 
 
 def open_exported(path: Path) -> ExportedModel:
