@@ -47,7 +47,7 @@ def model_of(images: torch.Tensor, labels: torch.Tensor) -> Model:
     totalcal.remember(model, train, (inputs[700:1000], labels[700:1000]), progress=False)
     saved = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
     rows, truth = images[1000:1400].numpy(), labels[1000:1400].numpy()
-    bars = {"unfamiliarity": "not my domain", "entropy": "ask a person"}
+    bars = {"unfamiliarity": "not my domain", "entropy": "ask"}
     gate = totalcal.Gate.fit(saved, rows, truth, rule=FalseRejection(0.05), bars=bars)
     prediction = gate.predict(saved, rows)
     return Model(

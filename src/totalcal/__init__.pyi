@@ -8,6 +8,8 @@ from . import report as report
 from . import scores as scores
 from . import training as training
 from .baselines import BASELINES as BASELINES
+from .calibration.calibrate import calibrate as calibrate
+from .calibration.calibrate import calibrate_probabilities as calibrate_probabilities
 from .calibration.wrapping import fit_wrapped as fit_wrapped
 from .calibration.wrapping import wrap as wrap
 from .data.preprocessing import Preprocessing as Preprocessing

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from totalcal.origin import stamped
 
@@ -87,3 +88,25 @@ def small_convnet(
         layers["dropout"] = nn.Dropout(dropout)
     layers["classes"] = nn.Linear(hidden, num_classes)
     return nn.Sequential(layers)
+
+
+@named_net
+def log_probabilities(num_classes: int, floor: float = 0.0) -> "LogProbabilities":
+    """The logarithms of probabilities that come in, none of them below `floor`: a net for what others say.
+
+    >>> import torch
+    >>> log_probabilities(2, floor=0.1)(torch.tensor([[1.0, 0.0]])).exp()
+    tensor([[1.0000, 0.1000]])
+    """
+    return LogProbabilities(floor)
+
+
+class LogProbabilities(nn.Module):
+    """log max(p, floor)."""
+
+    def __init__(self, floor: float) -> None:
+        super().__init__()
+        self.floor = floor
+
+    def forward(self, probabilities: Tensor) -> Tensor:
+        return probabilities.clamp_min(max(self.floor, torch.finfo(probabilities.dtype).tiny)).log()

@@ -88,7 +88,7 @@ def _structure(module: nn.Module) -> Structure:
             sum(map(_does_something, (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()))),
         )
         for path, layer in module.named_modules(remove_duplicate=False)
-        if path.split(".")[0] != "domain"  # filled after a model is made, and kept in files by itself
+        if path.split(".")[0] not in ("domain", "calibrator")  # filled later, and kept in files by themselves
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from totalcal.errors import DomainError, InputError
+from totalcal.errors import DomainError, GateError, InputError
 from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose, sum_over_classes
 from totalcal.functional.gaussian import at_least_single
@@ -316,8 +316,8 @@ class Predictive:
     `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are others
     of how unfamiliar each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
     `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of an ensemble's `members`
-    stand one member after the other. `sets` is what held-out rows say about sets of classes, where the
-    prediction comes from a file that has them.
+    stand one member after the other. A `totalcal.Model` adds what it knows of its held-out rows, `sets` of
+    classes and the `gate` that decides, and the names of its `classes`.
     """
 
     belief: Belief
@@ -327,6 +327,77 @@ class Predictive:
     paired: bool = False
     members: int = 1
     sets: "SetRule | None" = None
+    gate: "DecisionRule | None" = None
+    classes: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        from totalcal.printing import in_words
+
+        return in_words(self)
+
+    def _repr_html_(self) -> str:
+        from totalcal.printing import as_html
+
+        return as_html(self)
+
+    def to_frame(self) -> Any:
+        """A data frame with a row per input: label, confidence, and what else the prediction knows.
+
+        Raises:
+            MissingExtraError: Without pandas.
+        """
+        from totalcal.printing import as_frame
+
+        return as_frame(self)
+
+    @cached_property
+    def labels(self) -> Any:
+        """The most probable class of each input: its name, or its number where classes have no names."""
+        places = self.probabilities.argmax(-1).cpu().numpy()
+        return places if self.classes is None else named_array(self.classes)[places]
+
+    @cached_property
+    def confidence(self) -> Tensor:
+        """The probability of the most probable class."""
+        return self.probabilities.amax(-1)
+
+    def top(self, k: int = 3) -> list[list[tuple[Any, float]]]:
+        """The k most probable classes of each input, each with its probability.
+
+        Example:
+            >>> cat = Predictive(PointMass(torch.tensor([[[2.0, 0.0]]])), classes=("cat", "dog"))
+            >>> [(name, round(p, 2)) for name, p in cat.top(1)[0]]
+            [('cat', 0.88)]
+        """
+        values, places = self.probabilities.topk(min(k, self.probabilities.shape[-1]))
+        names = self.classes or range(self.probabilities.shape[-1])
+        return [
+            [(names[place], value) for place, value in zip(*row, strict=True)]
+            for row in zip(places.tolist(), values.tolist(), strict=True)
+        ]
+
+    @property
+    def decision(self) -> list[str]:
+        """What to do with each input: accept, ask, or not my domain.
+
+        Raises:
+            GateError: If nothing decides: the prediction is not of a calibrated model.
+        """
+        return list(self._decisions.verdicts)
+
+    @property
+    def why(self) -> list[str]:
+        """Why an input is not accepted; empty where it is."""
+        return list(self._decisions.reasons)
+
+    @cached_property
+    def _decisions(self) -> Any:
+        if self.gate is None:
+            raise GateError(
+                "nothing decides about this prediction. Predict with what totalcal.calibrate gives, or fit a "
+                "gate, totalcal.Gate.fit(model, held_out, labels), and call it with the prediction."
+            )
+        return self.gate(self)
 
     @property
     def draws(self) -> int:
@@ -440,7 +511,24 @@ class Predictive:
         scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
         paired = any(part.paired for part in parts)  # right for independent draws too
         sampling = ways.pop() if len(ways) == 1 else None
-        return cls(belief, sampling, domain, scores, paired, parts[0].members, parts[0].sets)
+        first = parts[0]
+        return cls(
+            belief, sampling, domain, scores, paired, first.members, first.sets, first.gate, first.classes
+        )
+
+
+def named_array(names: Sequence[Any]) -> Any:
+    """Names of classes as an array: of their own type where they have one, of objects else."""
+    import numpy as np
+
+    kinds = {type(name) for name in names}
+    return np.array(names) if len(kinds) == 1 else np.array(names, dtype=object)
+
+
+class DecisionRule(Protocol):
+    """What to do with each input of a prediction: `totalcal.Gate`."""
+
+    def __call__(self, prediction: Predictive) -> Any: ...
 
 
 class SetRule(Protocol):

@@ -33,6 +33,8 @@ PUBLIC = {
     "__version__",
     "anp",
     "bnn",
+    "calibrate",
+    "calibrate_probabilities",
     "corrupt",
     "edl",
     "enp",

@@ -72,7 +72,7 @@ def test_two_bars_tell_an_ood_input_from_overlapping_classes():
     clear = [[12.0, -5.0, -5.0]]
     rows = torch.tensor([overlap, elsewhere, clear]).transpose(0, 1).expand(4, -1, -1)  # as many draws
     decisions = gate(Predictive(Dirichlet(rows)))
-    assert decisions.verdicts == ["ask a person", "not my domain", "accept"]
+    assert decisions.verdicts == ["ask", "not my domain", "accept"]
     assert_array_equal(decisions.accepted, [False, False, True])
     assert decisions.reasons[0].startswith("data 0.5 is above")
     assert decisions.reasons[2] == ""
@@ -212,7 +212,7 @@ def test_far_rows_are_not_my_domain_and_rows_between_classes_go_to_a_person(mode
     between[:, 0] = 0.1 * between[:, 1]
     far = between + torch.tensor([0.0, 20, 0, 0])  # between classes too, but that says nothing out there
     asked = gate.decide(model, between).verdicts
-    assert asked.count("ask a person") > 0.75 * len(asked)
+    assert asked.count("ask") > 0.75 * len(asked)
     decisions = gate.decide(model, far)
     assert set(decisions.verdicts) == {"not my domain"}
     assert decisions.reasons[0].startswith("unfamiliarity")

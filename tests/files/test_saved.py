@@ -87,6 +87,7 @@ def test_a_fresh_process_predicts_the_same(tmp_path, recipe, rows):
 
 BACKBONE_CALLS = {
     "lenet5": ({"image": (1, 16, 16), "widths": (2, 3, 4)}, torch.rand(2, 1, 16, 16)),
+    "log_probabilities": ({"floor": 0.01}, torch.rand(2, 3)),
     "lstm": ({"vocabulary": 9, "hidden": 4}, torch.randint(9, (2, 5))),
     "mlp": ({"num_inputs": 4, "hidden": [5, 6]}, torch.rand(2, 4)),
     "resnet18": ({"width": 2, "stem": "cifar"}, torch.rand(2, 3, 8, 8)),

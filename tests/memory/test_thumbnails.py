@@ -69,7 +69,7 @@ def test_thumbnails_come_back_with_their_model(model, pictures, tmp_path):
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 20), torch.nn.Linear(20, 3))
     again = totalcal.load(path, backbone=net)
     assert torch.equal(again.thumbnails.pictures, found.pictures)
-    nearest = again.thumbnails.nearest(again.model, pictures[0][:4])
+    nearest = again.thumbnails.nearest(again.process, pictures[0][:4])
     assert torch.equal(nearest, found.nearest(model, pictures[0][:4]))
 
 

@@ -47,7 +47,7 @@ def saved(digits):
     torch.set_rng_state(generator)
     held_out = images[1400:]
     without = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
-    bars = {"unfamiliarity": "not my domain", "entropy": "ask a person"}
+    bars = {"unfamiliarity": "not my domain", "entropy": "ask"}
     gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
     prediction = without.predict_shared(held_out, 5)
     monitor = Monitor.start(watched_scores(prediction))

@@ -70,6 +70,10 @@ class Bar:
             return np.asarray(values <= self.threshold)
         return ~is_accepted(values, self.threshold)
 
+    def __str__(self) -> str:
+        side = "at most" if self.score == FAMILIARITY else "above"
+        return f"{self.score} {side} {self.threshold:.4g}: {self.verdict}"
+
     def why(self, value: float) -> str:
         return why_rejected(self.score, value, self.threshold)
 
@@ -302,10 +306,7 @@ class Gate:
         return self(self.predict(model, inputs))
 
     def __str__(self) -> str:
-        rules = "; ".join(
-            f"{bar.score} {'at most' if bar.score == FAMILIARITY else 'above'} {bar.threshold:.4g}: {bar.verdict}"
-            for bar in self.bars
-        )
+        rules = "; ".join(map(str, self.bars))
         made = "unknown predictions" if self.sampling is None else in_words(self.sampling)
         return f"{rules}. Promise: {self.promise}. Fitted on {made}. Cost: {self.cost}."
 

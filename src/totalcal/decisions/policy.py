@@ -66,7 +66,7 @@ def three_verdicts(prediction: Predictive, labels: Values, alpha: float = 0.05, 
             promises.append(f'at most {alpha:.0%} of inputs like the held-out ones are "{NOT_MY_DOMAIN}"')
         else:
             promises.append(
-                f'"{NOT_MY_DOMAIN}" at {alpha:.0%} has no promise: it takes {fewest} rows, and there are {rows}'
+                f'"{NOT_MY_DOMAIN}" at {alpha:.0%} cannot be promised: it takes {fewest} rows, not {rows}'
             )
     counted = prediction.entropy.detach().cpu().double().numpy()[familiar & right]
     if len(counted) >= rows_for(beta):

@@ -1,8 +1,10 @@
 """A classifier with scikit-learn's interface around any model of the family."""
 
+import copy
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -31,7 +33,7 @@ from totalcal.estimators.learning import (
     refuse_sparse,
     split,
 )
-from totalcal.files.saved import save
+from totalcal.files.saved import Model
 from totalcal.files.steps import Steps
 from totalcal.memory.domain import FEWEST_ROWS, NoDomain
 from totalcal.memory.remembering import remember as remember_domain
@@ -321,16 +323,16 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         A whole pipeline is saved by `totalcal.Pipeline.save`, which hands its `steps` over.
         """
+        replace(self.as_model(), gate=gate, scores=scores, steps=steps).save(path)
+
+    def as_model(self) -> Model:
+        """The fitted model with its classes and its standardisation, as `totalcal.load` would give it."""
         check_is_fitted(self, "model_")
-        save(
-            self.model_,
-            path,
-            gate=gate,
-            classes=self.classes_.tolist(),
+        return Model(
+            copy.deepcopy(self.model_),
+            classes=tuple(self.classes_.tolist()),
             preprocessing=self.preprocessing_,
             context=self.context_,
-            scores=scores,
-            steps=steps,
         )
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Checked:  # noqa: N803

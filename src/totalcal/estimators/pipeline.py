@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from totalcal.decisions import Gate
 from totalcal.errors import InputError
 from totalcal.estimators.classifier import ProcessClassifier
+from totalcal.files.saved import Model
 from totalcal.files.steps import Column, Steps, columns_of
 from totalcal.types import Predictive
 
@@ -81,10 +83,16 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
             InputError: If a step is not scikit-learn's own, since files hold no code.
             MissingExtraError: Without skops (extra `tables`).
         """
+        self._classifier.save(path, gate, scores, steps=self._steps(example))
+
+    def as_model(self) -> Model:
+        """The fitted model with its steps, its classes and its standardisation."""
+        return replace(self._classifier.as_model(), steps=self._steps())
+
+    def _steps(self, example: Any = None) -> Steps:
         check_is_fitted(self)
         known: tuple[Column, ...] | None = getattr(self, "columns_", None)
-        steps = Steps(pipeline.Pipeline(self.steps[:-1]), known if example is None else columns_of(example))
-        self._classifier.save(path, gate, scores, steps=steps)
+        return Steps(pipeline.Pipeline(self.steps[:-1]), known if example is None else columns_of(example))
 
     @property
     def _classifier(self) -> ProcessClassifier:

@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -19,6 +19,8 @@ from torch.nn.modules.module import (
 )
 
 from totalcal import __version__
+from totalcal.calibration.calibrator import TemperatureAndBias
+from totalcal.calibration.summary import Summary
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import Decisions, Gate
 from totalcal.decisions.monitor import Monitor
@@ -45,6 +47,7 @@ ClassName = str | int | float | bool
 
 _SEPARATOR = "/"
 _DOMAIN = "domain."
+_CALIBRATOR = "calibrator."
 _ANOTHER_VERSION = (
     "its domain memory was written by another version of totalcal. Call totalcal.remember again and save the "
     "model anew, or open the file with the version that wrote it."
@@ -56,7 +59,7 @@ _AS_IT_WAS = "Build the model, or its backbone, exactly as it was when it was sa
 _LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a seed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """What a file holds, ready to use."""
 
@@ -70,6 +73,7 @@ class Model:
     steps: Steps | None = None
     sets: PredictionSets | None = None
     thumbnails: Thumbnails | None = None
+    summary: Summary | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and len(self.classes) != self.process.num_classes:
@@ -110,7 +114,7 @@ class Model:
     def predict_shared(self, rows: Any, draws: Draws | None = None, seed: int = 0) -> Predictive:
         """`predict` with so many draws of a seed, which all rows share, or with the model's usual ones."""
         prediction = self.process.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
-        return replace(prediction, sets=self.sets)
+        return replace(prediction, sets=self.sets, gate=self.gate, classes=self.classes)
 
     def decide(self, rows: Any) -> Decisions:
         """What the gate says to each row.
@@ -127,6 +131,21 @@ class Model:
         if self.gate is None:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "process"}
+        save(self.process, path, **parts)
+
+    def __str__(self) -> str:
+        made = recipe_of(self.process)
+        what = "a model" if made is None else made.model
+        named = "" if self.classes is None else ": " + ", ".join(map(str, self.classes[:8]))
+        more = ", …" if len(self.classes or ()) > 8 else ""
+        told = self.summary or "not calibrated: totalcal.calibrate(net, train, held_out)"
+        return f"{what} of {self.process.num_classes} classes{named}{more}\n{told}"
+
+    __repr__ = __str__
 
     def inputs(self, rows: Any) -> Inputs:
         """Rows as the user has them, as the model takes them.
@@ -158,6 +177,7 @@ def save(
     steps: Steps | None = None,
     sets: PredictionSets | None = None,
     thumbnails: Thumbnails | None = None,
+    summary: Summary | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
@@ -178,6 +198,7 @@ def save(
         steps: Transformers of scikit-learn that rows pass first (`totalcal.Pipeline`).
         sets: What gives predictions of the loaded model their sets of classes.
         thumbnails: Small pictures of training rows, which a service shows beside its answers.
+        summary: What `totalcal.calibrate` did.
 
     Returns:
         Nothing.
@@ -201,7 +222,7 @@ def save(
             "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
-    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails)
+    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails, summary)
     packed = None if steps is None else steps.packed()
     write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
 
@@ -239,7 +260,7 @@ def load(
     try:
         groups, description = _unpacked(content.tensors), content.description
         return Model(
-            process=_model(description, backbone, model, groups["model"]),
+            process=_model(description, backbone, model, groups.get("model", {})),
             gate=_optional(Gate.from_json, description["gate"]),
             classes=_optional(tuple, description["classes"]),
             preprocessing=_preprocessing(description["preprocessing"], groups),
@@ -249,6 +270,7 @@ def load(
             steps=_steps(content),
             sets=_optional(PredictionSets.from_json, description.get("sets")),
             thumbnails=_thumbnails(groups.get("thumbnails")),
+            summary=_optional(Summary.from_json, description.get("summary")),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -278,6 +300,8 @@ def _model(
             made.set_domain(_domain(description["domain"], state))
         except UnknownNameError as error:
             raise ModelFileError(f"its domain memory reads this net: {error} {_AS_IT_WAS}") from error
+    if _CALIBRATOR + "bias" in state:
+        made.calibrator = TemperatureAndBias(len(state[_CALIBRATOR + "bias"]))
     _check_fit(made, state)
     made.load_state_dict(state)
     broken = not_finite(made)
@@ -293,7 +317,7 @@ def _built(
     recipe: Recipe, backbone: nn.Module | None, state: Mapping[str, Tensor], largest_setting: int
 ) -> TuringProcess:
     """The model of a recipe, if it asks for no more than the file holds."""
-    own = {name: tensor for name, tensor in state.items() if not name.startswith(_DOMAIN)}
+    own = {name: tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))}
     _check_settings(recipe, sum(tensor.numel() for tensor in own.values()), largest_setting)
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
         if backbone is None:
@@ -344,7 +368,7 @@ def _too_many(asked: int, available: int) -> ModelFileError:
 
 def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
     """Bring a model to the precision of its weights."""
-    weights = [tensor for name, tensor in state.items() if not name.startswith(_DOMAIN)]
+    weights = [tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))]
     precisions = {tensor.dtype for tensor in weights if tensor.is_floating_point()}
     if len(precisions) == 1:  # a model of several was built by the user, in those
         model.to(dtype=precisions.pop())
@@ -420,6 +444,7 @@ def _description(saved: Model) -> dict[str, Any]:
         "monitor": saved.monitor and saved.monitor.as_json(),
         "steps": saved.steps and saved.steps.as_json(),
         "sets": saved.sets and saved.sets.as_json(),
+        "summary": saved.summary and saved.summary.as_json(),
     }
 
 

@@ -413,17 +413,20 @@ class DomainMemory(Domain):
             (layer.add_domain if self.num_domains else layer.settle)(sums, self.most_prototypes)
         self.tail_rows.append(0)
 
-    def calibrate(self, distances: Tensor, keys: Tensor) -> None:
+    def calibrate(self, distances: Tensor, keys: Tensor, promise: Tensor | None = None) -> None:
         """Held-out rows of the newest domain: every other one, by key, makes the tails, the rest the promise.
 
-        `distances` are those to the newest domain, rows × statistics.
+        `distances` are those to the newest domain, rows × statistics; `promise` says which rows promise.
         """
         order, index = keys.argsort(stable=True), self.num_domains - 1
-        seen = distances[order[::2]].to(self.calibration.device)
+        tails, others = order[::2], order[1::2]
+        if promise is not None:
+            tails, others = order[~promise[order]], order[promise[order]]
+        seen = distances[tails].to(self.calibration.device)
         self.tail_rows[index] = len(seen)
         self._keep_tails("each", index, seen)
         self._keep_tails("group", index, self._by_group(index, seen))
-        statistic = self._statistic(index, distances[order[1::2]].to(seen))
+        statistic = self._statistic(index, distances[others].to(seen))
         self.calibration = torch.cat([self.calibration, statistic.to(self.calibration)]).sort().values
 
     def distances(self, observation: Observation) -> Tensor:

@@ -28,6 +28,7 @@ def remember(
     held_out: Data,
     layers: str | Sequence[str] = "auto",
     *,
+    promise: Data | None = None,
     prototypes: int = PROTOTYPES,
     widest: int = WIDEST,
     fade: float = 0.0,
@@ -41,6 +42,7 @@ def remember(
         train: The rows that it was trained on: (inputs, labels), a torch Dataset or DataLoader, or anything
             with `batches`. They pass the net once.
         held_out: Rows that it was not trained on, likewise; half of them make the tails, half the promise.
+        promise: Others that it was not trained on, for the promise alone; all of `held_out` make the tails.
         layers: "auto" finds what ends a stage of the net; or names as in `model.backbone.named_modules()`,
             and "inputs" for the inputs themselves.
         prototypes: How many per layer; a fifth of the training rows if they are few.
@@ -83,7 +85,9 @@ def remember(
         try:
             model.set_domain(memory)
             _write(memory, _observed(model, memory, source, batch_size, bar))
-            _calibrate(memory, _observed(model, memory, calibration, batch_size, bar))
+            tails = list(_observed(model, memory, calibration, batch_size, bar))
+            others = () if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
+            _calibrate(memory, tails, list(others))
         except BaseException:
             model.set_domain(before)
             raise
@@ -132,11 +136,16 @@ def _write(memory: DomainMemory, batches: Iterator[Observed]) -> None:
     memory.write([sums.over_ranks() for sums in statistics])
 
 
-def _calibrate(memory: DomainMemory, batches: Iterator[Observed]) -> None:
+def _calibrate(memory: DomainMemory, batches: list[Observed], promise: list[Observed]) -> None:
     """Distances of the held-out rows of all ranks, and from them tails and promise."""
-    found = [(memory.distances(batch.observation)[:, -1].cpu(), batch.keys) for batch in batches]
+    parts = [(batch, False) for batch in batches] + [(batch, True) for batch in promise]
+    found = [
+        (memory.distances(batch.observation)[:, -1].cpu(), batch.keys, torch.full_like(batch.keys, last))
+        for batch, last in parts
+    ]
     shares = [part for share in gathered(found) for part in share]
-    memory.calibrate(torch.cat([each for each, _ in shares]), torch.cat([keys for _, keys in shares]))
+    distances, keys, last = (torch.cat(each) for each in zip(*shares, strict=True))
+    memory.calibrate(distances, keys, last.bool() if promise else None)
 
 
 def _observed(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.errors import ContextError, InputError, ShapeError
 from totalcal.functional.decomposition import categorical_entropy, log_joint
 from totalcal.inputs import (
@@ -107,6 +108,7 @@ class TuringProcess(nn.Module):
             raise InputError(f"what a KL counts must be 0 or more, but got {loss_weights}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
         self.num_classes, self.loss_weights = num_classes, loss_weights
+        self.calibrator: nn.Module = NoCalibrator()
         self.domain: Domain
         self.set_domain(NoDomain() if domain is None else domain)
 
@@ -550,7 +552,7 @@ class TuringProcess(nn.Module):
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels)
                 embedding = embedding[:, length:]
-            belief = self._belief(embedding, context, max(draws, 1), noise)
+            belief = self.calibrator(self._belief(embedding, context, max(draws, 1), noise))
             check_predicted(belief.mean, as_inputs(inputs), self)
             if mean is None:
                 return belief, None

@@ -1,0 +1,320 @@
+"""One call: from a trained classifier to one that can be trusted."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
+from totalcal.calibration.splitting import HeldOutSplit, check_apart, rows_for, split_held_out
+from totalcal.calibration.summary import Summary
+from totalcal.decisions.gate import Gate
+from totalcal.decisions.policy import three_verdicts
+from totalcal.decisions.predictions import PredictionSets
+from totalcal.errors import GateError, InputError, LabelError
+from totalcal.files.saved import ClassName, Model
+from totalcal.inputs import Inputs, as_inputs, blocks, call, in_precision_of, joined, labelled, moved, taken
+from totalcal.memory.domain import row_keys
+from totalcal.memory.remembering import remember
+from totalcal.models.process import TuringProcess
+from totalcal.models.softmax import softmax
+from totalcal.nets import log_probabilities
+from totalcal.scores.arrays import Values, check_predictions, class_numbers, plain
+from totalcal.scores.calibration import ece
+from totalcal.scores.external import eval_mode
+from totalcal.scores.fit import error, nll
+from totalcal.training.history import context_for
+from totalcal.training.sources import Data, TensorSource, as_source
+from totalcal.types import Batch, Predictive
+
+COVERAGE = 0.9
+_CONTEXT_ROWS = 50
+_SUMS_TO_ONE = 1e-3
+_FEWEST = 10
+
+
+def calibrate(
+    net: Any,
+    train: Data,
+    held_out: Data,
+    *,
+    alpha: float = 0.05,
+    beta: float = 0.05,
+    groups: Sequence[Any] | None = None,
+    classes: Sequence[ClassName] | None = None,
+    layers: str | Sequence[str] = "auto",
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Model:
+    """Give a trained classifier honest probabilities, a memory of its domain, and decisions with promises.
+
+    The net is copied and left as it is; nothing is trained. The held-out rows are split inside: some fit the
+    calibrator and the tails of the memory, the others are what promises rest on. `print(model)` says which
+    rows served what, what was gained, and what is promised. No out-of-distribution data is needed.
+
+    Args:
+        net: A `torch.nn.Module` that gives logits, with one or many inputs, also one of Hugging Face; a model
+            of the family; or a fitted estimator or `Pipeline` of totalcal.
+        train: The rows that it was trained on: (inputs, labels), a torch Dataset or DataLoader; (X, y) for an
+            estimator. They pass the net once.
+        held_out: Rows that it was not trained on, likewise.
+        alpha: Of inputs like the held-out ones, at most so many are called "not my domain".
+        beta: Of the others that are answered correctly, at most so many are "ask".
+        groups: What each held-out row belongs to, such as a patient or a day: groups are not divided.
+        classes: The names of the classes, in the order of the net's columns; an estimator knows its own.
+        layers: Those that the memory reads, by name as in `net.named_modules()`; or "auto".
+        batch_size: How many rows pass at once.
+        seed: Of everything random.
+        progress: Whether to show a bar; on a terminal, unless given.
+
+    Returns:
+        A `totalcal.Model`: predict, memorise, report, save. `totalcal.load` gives the same type.
+
+    Raises:
+        InputError: If the net gives probabilities and not logits, if most of the held-out rows are training
+            rows, or if there are too few of them for anything.
+        LabelError: If labels are not classes of the net.
+
+    Example:
+        >>> inputs, labels = torch.randn(400, 4), torch.randint(3, (400,))
+        >>> net = torch.nn.Linear(4, 3)
+        >>> model = calibrate(net, (inputs[:200], labels[:200]), (inputs[200:], labels[200:]), progress=False)
+        >>> model.predict(100 + inputs[:2]).decision
+        ['not my domain', 'not my domain']
+    """
+    start, train, held_out = _start(net, train, held_out, classes, batch_size)
+    inputs, labels = _gathered(held_out, batch_size)
+    if len(labels) < _FEWEST:
+        raise InputError(
+            f"there are {len(labels)} held-out rows, and nothing can be calibrated on so few: hold out "
+            f"{2 * rows_for(min(alpha, beta))} for decisions at these rates."
+        )
+    source = as_source(train)
+    overlap = check_apart(
+        torch.cat([row_keys(labelled(batch)[0]) for batch in source.batches(batch_size)]), row_keys(inputs)
+    )
+    process = start.process
+    if start.context is None:
+        context = context_for(process, source, _CONTEXT_ROWS, torch.Generator().manual_seed(seed))
+        start = replace(start, context=context)
+    split = split_held_out(inputs, labels, needed=_needed(alpha, beta), groups=groups, seed=seed)
+    fitting, promising = (
+        (taken(inputs, places), labels[places]) for places in (split.fitting, split.promising)
+    )
+    with eval_mode(process):
+        before, found = _fit_calibrator(start, fitting, promising, batch_size, seed)
+        memory = remember(
+            process, train, fitting, layers, promise=promising, batch_size=batch_size, progress=progress
+        )
+        notes = [f"{overlap:.1%} of the held-out rows are training rows as well"] if overlap else []
+        return _finished(
+            start,
+            promising,
+            split,
+            before,
+            found,
+            rates=(alpha, beta),
+            batch_size=batch_size,
+            memory=(len(source), tuple(map(str, memory.taps))),
+            notes=notes,
+        )
+
+
+def calibrate_probabilities(
+    probabilities: Values,
+    labels: Values,
+    *,
+    beta: float = 0.05,
+    groups: Sequence[Any] | None = None,
+    classes: Sequence[ClassName] | None = None,
+    seed: int = 0,
+) -> Model:
+    """Calibrate anybody's probabilities: better ones, decisions and sets of classes from them.
+
+    There is no memory of a domain, since nothing is known of the inputs: none of the verdicts is "not my
+    domain". The model predicts from rows of probabilities.
+
+    Args:
+        probabilities: Of held-out rows, rows × classes.
+        labels: Their classes: numbers, or names where `classes` has them.
+        beta: Of the inputs that are answered correctly, at most so many are "ask".
+        groups: What each row belongs to: groups are not divided.
+        classes: The names of the classes, in the order of the columns.
+        seed: Of everything random.
+
+    Returns:
+        A `totalcal.Model`, as `calibrate` gives it.
+
+    Raises:
+        InputError: If the rows are not probabilities, or too few.
+
+    Example:
+        >>> sure = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).repeat(100, 1)
+        >>> labels = torch.tensor([0, 1, 1, 0, 0, 1, 0, 1]).repeat(25)  # wrong in a quarter of the rows
+        >>> model = calibrate_probabilities(sure, labels)
+        >>> round(float(model.predict(sure).confidence[0]), 1)
+        0.7
+    """
+    names = None if classes is None else tuple(classes)
+    given, truth = check_predictions(probabilities, _numbers(labels, names))
+    if len(truth) < _FEWEST:
+        raise InputError(f"there are {len(truth)} rows, and nothing can be calibrated on so few.")
+    inputs, numbers = torch.from_numpy(given), torch.from_numpy(truth).long()
+    positive = inputs[inputs > 0]
+    floor = float(positive.min()) / 2 if bool((inputs == 0).any()) else 0.0
+    process = softmax(log_probabilities(inputs.shape[1], floor), inputs.shape[1])
+    start = Model(process.double().eval(), classes=names)
+    split = split_held_out(inputs, numbers, needed=_needed(None, beta), groups=groups, seed=seed)
+    fitting, promising = ((inputs[places], numbers[places]) for places in (split.fitting, split.promising))
+    before, found = _fit_calibrator(start, fitting, promising, len(numbers), seed)
+    return _finished(start, promising, split, before, found, rates=(0.5, beta), batch_size=len(numbers))
+
+
+def _start(
+    net: Any, train: Any, held_out: Any, classes: Sequence[ClassName] | None, batch_size: int
+) -> tuple[Model, Any, Any]:
+    """A model as it is before calibration, of a copy of the net, and the data as it takes them."""
+    names = None if classes is None else tuple(classes)
+    if isinstance(net, Model):
+        return replace(net, process=copy.deepcopy(net.process), gate=None, sets=None), train, held_out
+    if isinstance(net, TuringProcess):
+        process = copy.deepcopy(net)
+        process.calibrator = NoCalibrator()
+        return Model(process, classes=names), train, held_out
+    if isinstance(net, nn.Module):
+        return Model(_wrapped(net, held_out, batch_size), classes=names), train, held_out
+    if hasattr(net, "as_model"):  # an estimator or a pipeline of ours
+        model = net.as_model()
+        data = (_encoded(model, rows, names or model.classes) for rows in (train, held_out))
+        return (model, *data)
+    raise InputError(
+        f"a {type(net).__name__} is neither a torch module nor a classifier of totalcal. Calibrate what it "
+        "predicts: totalcal.calibrate_probabilities(classifier.predict_proba(held_out), labels)."
+    )
+
+
+def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
+    """A plain net with as many classes as it has columns, if what it gives are logits."""
+    inputs, _ = labelled(next(iter(as_source(held_out).batches(batch_size))))
+    with torch.no_grad(), eval_mode(net):
+        logits = call(net, _on(net, in_precision_of(net, as_inputs(inputs)))).double()
+    if bool((logits >= 0).all()) and bool(((logits.sum(-1) - 1).abs() < _SUMS_TO_ONE).all()):
+        raise InputError(
+            "this net gives probabilities: its rows sum to 1. Leave out its last softmax, so that it gives "
+            "logits; or calibrate its outputs, totalcal.calibrate_probabilities(probabilities, labels)."
+        )
+    return softmax(net, logits.shape[-1]).eval()
+
+
+def _on(net: nn.Module, inputs: Inputs) -> Inputs:
+    return moved(inputs, next((weight.device for weight in net.parameters()), torch.device("cpu")))
+
+
+def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> TensorSource:
+    """A table and its labels, after the steps and the standardisation of an estimator."""
+    table, labels = rows
+    return TensorSource(model.inputs(table), torch.as_tensor(class_numbers(labels, names)))
+
+
+def _numbers(labels: Values, names: Sequence[ClassName] | None) -> Any:
+    """The numbers of classes, where labels are not numbers already."""
+    given = plain(labels)
+    are_numbers = given.dtype.kind in "iu" and not any(isinstance(name, int) for name in names or ())
+    return given if are_numbers else class_numbers(given, names)
+
+
+def _gathered(held_out: Data, batch_size: int) -> tuple[Inputs, Tensor]:
+    parts, labels = [], []
+    for batch in as_source(held_out).batches(batch_size):
+        inputs, truth = labelled(batch)
+        if truth is None:
+            raise LabelError("held-out rows need labels: give them as (inputs, labels).")
+        parts.append(as_inputs(inputs))
+        labels.append(truth.cpu())
+    return joined(parts), torch.cat(labels)
+
+
+def _needed(alpha: float | None, beta: float) -> int:
+    """Rows for both verdicts, if nine of ten are familiar and answered correctly."""
+    domain = 0 if alpha is None else rows_for(alpha)
+    return max(domain, -(-rows_for(beta) * 10 // 9))
+
+
+def _predicted(model: Model, inputs: Inputs, batch_size: int) -> Predictive:
+    """Of rows that are encoded already."""
+    bare = replace(model, preprocessing=None, steps=None)
+    device = next((weight.device for weight in model.process.parameters()), torch.device("cpu"))
+    return Predictive.joined([bare.predict(moved(part, device)) for part in blocks(inputs, batch_size)])
+
+
+def _fit_calibrator(
+    start: Model, fitting: Batch | tuple[Inputs, Tensor], promising: Any, batch_size: int, seed: int
+) -> tuple[dict[str, float], CalibrationResult]:
+    """The net's scores as it is, and its calibrator, which it has from now on."""
+    before = _scores(_predicted(start, promising[0], batch_size), promising[1])
+    raw = _predicted(start, fitting[0], batch_size)
+    found = fit_calibrator(raw.belief.log_mean, fitting[1], seed=seed)
+    start.process.calibrator = found.calibrator.to(raw.probabilities.device)
+    return before, found
+
+
+def _scores(prediction: Predictive, labels: Tensor) -> dict[str, float]:
+    probabilities = prediction.probabilities.cpu()
+    return {
+        "error": float(error(probabilities, labels)),
+        "nll": float(nll(probabilities, labels)),
+        "ece": float(ece(probabilities, labels).value),
+    }
+
+
+def _finished(
+    start: Model,
+    promising: tuple[Inputs, Tensor],
+    split: HeldOutSplit,
+    before: dict[str, float],
+    found: CalibrationResult,
+    *,
+    rates: tuple[float, float],
+    batch_size: int,
+    memory: tuple[int, tuple[str, ...]] = (0, ()),
+    notes: Sequence[str] = (),
+) -> Model:
+    """The model with its decisions, its sets and the story of how it came about."""
+    prediction = _predicted(start, promising[0], batch_size)
+    gate, promises = _gate(prediction, promising[1], *rates)
+    sets = _sets(prediction, promising[1])
+    if sets is not None:
+        promises.append(f"sets of classes hold the true one for {COVERAGE:.0%} of inputs, or as you ask")
+    if prediction.domain is None:
+        promises.append('no memory, so nothing is "not my domain": nothing is known but the probabilities')
+    summary = Summary(
+        train_rows=memory[0],
+        fitting_rows=len(split.fitting),
+        promise_rows=len(split.promising),
+        split=str(split),
+        calibrator=str(found),
+        before=before,
+        after=_scores(prediction, promising[1]),
+        layers=memory[1],
+        promises=tuple(promises),
+        notes=tuple(notes),
+    )
+    return replace(start, gate=gate, sets=sets, summary=summary)
+
+
+def _gate(prediction: Predictive, labels: Tensor, alpha: float, beta: float) -> tuple[Gate | None, list[str]]:
+    try:
+        gate = three_verdicts(prediction, labels, alpha, beta)
+    except GateError as reason:
+        return None, [str(reason)]
+    return gate, gate.promise.split("; ")
+
+
+def _sets(prediction: Predictive, labels: Tensor) -> PredictionSets | None:
+    if len(labels) < rows_for(1 - COVERAGE):
+        return None
+    return PredictionSets.fitted(prediction, labels, COVERAGE)

@@ -1,0 +1,75 @@
+"""Predictions as people read them: in five lines, as a table, as a data frame."""
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from totalcal.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from totalcal.types import Predictive
+
+_SHOWN = 10
+_UNFAMILIAR = 0.05
+
+
+def in_words(prediction: "Predictive") -> str:
+    """How many rows and classes, how confident, how familiar, what was decided.
+
+    >>> import torch
+    >>> from totalcal.types import PointMass, Predictive
+    >>> print(in_words(Predictive(PointMass(torch.zeros(1, 4, 2)))))
+    4 rows, 2 classes; 1 draw
+    mean confidence 0.500, mean entropy 0.693
+    """
+    rows, classes = prediction.probabilities.shape
+    drawn = f"{prediction.draws} draw{'s' * (prediction.draws != 1)}"
+    lines = [
+        f"{rows} rows, {classes} classes; {drawn}",
+        f"mean confidence {float(prediction.confidence.mean()):.3f}, "
+        f"mean entropy {float(prediction.entropy.mean()):.3f}",
+    ]
+    if prediction.domain is not None:
+        unfamiliar = float((prediction.familiarity <= _UNFAMILIAR).double().mean())
+        lines.append(f"{unfamiliar:.1%} with a familiarity of {_UNFAMILIAR} or less")
+    if prediction.gate is not None:
+        verdicts = prediction.decision
+        counted = (f"{verdicts.count(word) / max(rows, 1):.1%} {word}" for word in sorted(set(verdicts)))
+        lines.append(", ".join(counted))
+    return "\n".join(lines)
+
+
+def as_frame(prediction: "Predictive") -> Any:
+    """One row per input."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "a table of predictions") from error
+    return pd.DataFrame(_columns(prediction))
+
+
+def as_html(prediction: "Predictive") -> str:
+    """The five lines, and a table of the first rows."""
+    columns = _columns(prediction)
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_short(values[row]))}</td>" for values in columns.values()) + "</tr>"
+        for row in range(min(_SHOWN, len(prediction.probabilities)))
+    )
+    return f"<pre>{escape(in_words(prediction))}</pre><table><tr>{head}</tr>{body}</table>"
+
+
+def _columns(prediction: "Predictive") -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "label": prediction.labels,
+        "confidence": prediction.confidence.cpu().numpy(),
+        "entropy": prediction.entropy.cpu().numpy(),
+    }
+    if prediction.domain is not None:
+        found["familiarity"] = prediction.familiarity.cpu().numpy()
+    if prediction.gate is not None:
+        found["decision"], found["why"] = prediction.decision, prediction.why
+    return found
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

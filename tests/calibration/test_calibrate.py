@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+from torch.nn import functional as F
+
+import totalcal
+from totalcal.calibration.splitting import OverlapWarning
+from totalcal.errors import InputError, LabelError
+
+CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
+
+
+def drawn(rows, seed):
+    """Three overlapping Gaussians, whose true posterior is known."""
+    noise = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (rows,), generator=noise)
+    return CENTRES[labels] + torch.randn(rows, 2, generator=noise), labels
+
+
+def too_sure():
+    """Three times the logits of the true posterior."""
+    net = nn.Linear(2, 3)
+    with torch.no_grad():
+        net.weight.copy_(3 * CENTRES)
+        net.bias.copy_(-1.5 * CENTRES.square().sum(1))
+    return net
+
+
+def calibrated(rows=300, seed=1, **options):
+    return totalcal.calibrate(too_sure(), drawn(500, 0), drawn(rows, seed), progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return calibrated()
+
+
+def test_a_net_that_is_three_times_too_sure_gives_the_true_posterior_afterwards(model):
+    inputs, _ = drawn(2000, 9)
+    truth = (inputs @ CENTRES.T - 0.5 * CENTRES.square().sum(1)).softmax(1)
+    before = (too_sure()(inputs).softmax(1) - truth).abs().mean()
+    assert (model.predict(inputs).probabilities - truth).abs().mean() < before / 2
+
+
+def test_what_is_far_away_is_not_its_domain_and_says_why(model):
+    prediction = model.predict(torch.full((3, 2), 50.0))
+    assert prediction.decision == ["not my domain"] * 3
+    assert all("familiarity" in reason for reason in prediction.why)
+
+
+def test_where_classes_overlap_it_asks(model):
+    prediction = model.predict(drawn(2000, 9)[0])
+    verdicts, entropy = np.array(prediction.decision), prediction.entropy.numpy()
+    assert (verdicts == "ask").sum() > 50
+    assert entropy[verdicts == "ask"].min() > entropy[verdicts == "accept"].max()
+
+
+def test_the_net_is_left_as_it_is():
+    net = too_sure().train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    totalcal.calibrate(net, drawn(200, 0), drawn(100, 1), progress=False)
+    assert net.training
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_the_order_of_the_held_out_rows_does_not_matter(model):
+    inputs, labels = drawn(300, 1)
+    order = torch.randperm(300)
+    other = totalcal.calibrate(too_sure(), drawn(500, 0), (inputs[order], labels[order]), progress=False)
+    rows, _ = drawn(100, 9)
+    assert torch.allclose(other.predict(rows).probabilities, model.predict(rows).probabilities, atol=1e-6)
+    assert other.predict(rows).decision == model.predict(rows).decision
+
+
+def test_a_file_gives_the_same_model_back(model, tmp_path):
+    named = calibrated(classes=["a", "b", "c"])
+    named.save(tmp_path / "it.totalcal")
+    again = totalcal.load(tmp_path / "it.totalcal", backbone=nn.Linear(2, 3))
+    rows, _ = drawn(100, 9)
+    first, second = named.predict(rows), again.predict(rows)
+    assert torch.equal(first.probabilities, second.probabilities)
+    assert (first.labels == second.labels).all()
+    assert first.decision == second.decision
+    assert first.why == second.why
+    assert str(again) == str(named)
+    assert torch.equal(first.set(0.8), second.set(0.8))
+
+
+def test_it_tells_which_rows_served_what_and_what_is_promised(model):
+    story = str(model)
+    for said in ("150 held-out rows fit", "500 training rows", "5%", "not my domain", "ask", "NLL"):
+        assert said in story
+
+
+def test_too_few_rows_are_said_with_numbers():
+    model = calibrated(rows=40)
+    assert any("39 correct answers" in promise for promise in model.summary.promises)
+    with pytest.raises(InputError, match="there are 5 held-out rows"):
+        calibrated(rows=5)
+
+
+def test_groups_are_kept_together():
+    model = calibrated(groups=[k // 10 for k in range(300)])
+    assert "groups" in model.summary.split
+
+
+def test_held_out_rows_that_are_training_rows_are_warned_of_and_refused():
+    with pytest.raises(InputError, match="training rows"):
+        totalcal.calibrate(too_sure(), drawn(500, 0), drawn(500, 0), progress=False)
+    (more, known), (inputs, labels) = drawn(300, 1), drawn(500, 0)
+    mixed = torch.cat([more, inputs[:30]]), torch.cat([known, labels[:30]])
+    with pytest.warns(OverlapWarning):
+        model = totalcal.calibrate(too_sure(), (inputs, labels), mixed, progress=False)
+    assert any("training rows" in note for note in model.summary.notes)
+
+
+def test_a_net_that_gives_probabilities_is_noticed():
+    with pytest.raises(InputError, match="softmax"):
+        totalcal.calibrate(nn.Sequential(too_sure(), nn.Softmax(1)), drawn(200, 0), drawn(200, 1))
+
+
+def test_a_forest_is_told_where_to_go():
+    inputs, labels = (part.numpy() for part in drawn(200, 0))
+    forest = RandomForestClassifier(10).fit(inputs, labels)
+    with pytest.raises(InputError, match="calibrate_probabilities"):
+        totalcal.calibrate(forest, (inputs, labels), (inputs, labels))
+
+
+def test_unlabelled_rows_are_refused():
+    with pytest.raises((LabelError, InputError)):
+        totalcal.calibrate(too_sure(), drawn(200, 0), [drawn(100, 1)[0]])
+
+
+def test_the_probabilities_of_a_forest_become_better(tmp_path):
+    (inputs, labels), (rows, truth), (test, answers) = (
+        drawn(n, seed) for n, seed in ((300, 0), (600, 1), (2000, 2))
+    )
+    forest = RandomForestClassifier(50, random_state=0).fit(inputs.numpy(), labels.numpy())
+    model = totalcal.calibrate_probabilities(
+        forest.predict_proba(rows.numpy()), truth, classes=["a", "b", "c"]
+    )
+    own = torch.from_numpy(forest.predict_proba(test.numpy()))
+    model.save(tmp_path / "forest.totalcal")
+    prediction = totalcal.load(tmp_path / "forest.totalcal").predict(own)
+    assert F.nll_loss(prediction.probabilities.log(), answers) < F.nll_loss(
+        own.clamp_min(1e-3).log(), answers
+    )
+    assert set(prediction.labels) == {"a", "b", "c"}
+    assert set(prediction.decision) <= {"accept", "ask"}
+
+
+class Small(nn.Module):
+    """A reader's own net."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
+        )
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+def test_own_convolutional_net_from_training_to_a_file(tmp_path):
+    images, labels = load_digits(return_X_y=True)
+    images, labels = torch.tensor(images).float().reshape(-1, 1, 8, 8) / 16, torch.tensor(labels)
+    net = Small()
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        F.cross_entropy(net(images[:1000]), labels[:1000]).backward()
+        optimizer.step()
+    model = totalcal.calibrate(net, (images[:1000], labels[:1000]), (images[1000:1400], labels[1000:1400]))
+    model.save(tmp_path / "digits.totalcal")
+    loaded = totalcal.load(tmp_path / "digits.totalcal", backbone=Small())
+    assert loaded.predict(1 - images[1400:]).decision.count("not my domain") > 0.9 * 397
+    assert loaded.predict(images[1400:]).decision.count("not my domain") < 0.15 * 397
+
+
+def test_a_table_from_raw_columns_to_a_file(tmp_path):
+    (inputs, labels), (rows, truth) = (
+        (x.numpy(), np.array(["a", "b", "c"])[y]) for x, y in (drawn(400, 0), drawn(300, 1))
+    )
+    pipeline = totalcal.Pipeline([("scale", StandardScaler()), ("etp", totalcal.ETPClassifier(max_epochs=5))])
+    pipeline.fit(inputs, labels)
+    model = totalcal.calibrate(pipeline, (inputs, labels), (rows, truth), progress=False)
+    model.save(tmp_path / "table.totalcal")
+    prediction = totalcal.load(tmp_path / "table.totalcal").predict(rows)
+    assert (prediction.labels == truth).mean() > 0.8
+    assert {"label", "confidence", "familiarity", "decision", "why"} <= set(prediction.to_frame().columns)
+
+
+def simulated(repetitions, rows):
+    """False alarms, correct answers that are asked about, coverage of sets: means over held-out sets."""
+    found = []
+    test, truth = drawn(2000, 10**6)
+    for seed in range(repetitions):
+        prediction = calibrated(rows, seed + 1, alpha=0.1, beta=0.1).predict(test)
+        verdicts = np.array(prediction.decision)
+        right = (prediction.labels == truth.numpy()) & (verdicts != "not my domain")
+        covered = prediction.set(0.9)[torch.arange(2000), truth].double().mean()
+        found.append([(verdicts == "not my domain").mean(), (verdicts[right] == "ask").mean(), covered])
+    return np.mean(found, 0), np.std(found, 0) / np.sqrt(repetitions)
+
+
+def check(rates, errors):
+    assert rates[0] <= 0.1 + 3 * errors[0] + 0.01  # the test rows are a sample, too
+    assert rates[1] <= 0.1 + 3 * errors[1] + 0.01
+    assert rates[2] >= 0.9 - 3 * errors[2] - 0.01
+
+
+def test_promises_hold_end_to_end_over_held_out_sets():
+    check(*simulated(40, 100))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rows", [100, 400, 2000])
+def test_promises_hold_end_to_end_over_five_hundred_held_out_sets(rows):
+    check(*simulated(500, rows))
