@@ -142,7 +142,8 @@ def peak_memory(rows: int, kind: str) -> tuple[float, float]:
         _write_in_blocks(folder / f"rows.{kind}", rows)
         child = os.fork()
         if child == 0:
-            program = "import sys; from pathlib import Path; from totalcal.files.predicting.stream import predict_file; "
+            program = "import sys; from pathlib import Path\n"
+            program += "from totalcal.files.predicting.stream import predict_file\n"
             program += "predict_file(*map(Path, sys.argv[1:]))"
             output = "out.parquet" if kind == "parquet" else "out.csv"
             paths = [str(folder / each) for each in ("it.totalcal", f"rows.{kind}", output)]

@@ -3,21 +3,27 @@
 import gzip
 import io
 import json
+import os
 import struct
 import tracemalloc
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.lib.format import write_array_header_1_0
+from numpy.testing import assert_allclose
+from PIL import Image
 from pyarrow import feather
 
 from totalcal.errors import DataError, InputError, UnreadableFileError
 from totalcal.files.reading import (
     check_arrow,
+    column_places,
     map_npy,
+    number,
     parse_json,
     read_bytes,
     read_json,
@@ -267,7 +273,63 @@ def test_a_part_of_a_picture_that_promises_gigabytes_costs_nothing(tmp_path):
     path, data = tmp_path / "a.png", bytearray(png(10, 10))
     data[33:37] = b"\xff\xff\x02\x18"  # the length of IDAT
     path.write_bytes(data)
-    assert peak(lambda: read_picture(path)) < 20_000_000
+
+    def refused():
+        with pytest.raises(UnreadableFileError, match=r"a\.png cannot be read"):
+            read_picture(path)
+
+    assert peak(refused) < 20_000_000
+
+
+def test_a_picture_that_ends_behind_its_pixels_is_not_taken_for_a_whole_one(tmp_path):
+    pixels = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=turned)
+    whole = (tmp_path / "a.png").read_bytes()
+    assert np.array_equal(read_picture(tmp_path / "a.png", "L"), pixels[::-1].T)
+    for end in range(len(whole) - 4):  # without what says how it was held, it would show something else
+        (tmp_path / "a.png").write_bytes(whole[:end])
+        with pytest.raises(UnreadableFileError):
+            read_picture(tmp_path / "a.png", "L")
+
+
+def test_a_large_jpeg_is_decoded_at_no_more_than_is_needed_and_looks_the_same(tmp_path):
+    width, height = 6000, 4000
+    ramp = np.add.outer(np.linspace(0, 120, height), np.linspace(0, 120, width)).astype(np.uint8)
+    Image.fromarray(ramp).save(tmp_path / "a.jpg")
+    small = read_picture(tmp_path / "a.jpg", "L", wanted=(30, 20))
+    assert small.size[0] < width // 4
+    assert_allclose(small.resize((30, 20)), Image.fromarray(ramp).resize((30, 20)), atol=2)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", ["a.png", "a.gz", "a.npz", "a.npy", "a.csv", "a.json", "a.arrow"])
+def test_a_pipe_is_refused_at_once(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    read = {
+        ".png": read_picture, ".npz": read_npz, ".npy": read_npy, ".json": read_json, ".arrow": check_arrow,
+    }.get(Path(name).suffix, read_bytes)  # fmt: skip
+    with pytest.raises(UnreadableFileError, match="no regular file"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0661\u0660", "1\u00a0"])  # Python takes all three for numbers
+def test_only_plain_digits_are_numbers(text):
+    float(text)
+    with pytest.raises(ValueError, match="not a number"):
+        number(text)
+
+
+def test_a_column_that_is_there_twice_is_nobodys_guess():
+    with pytest.raises(InputError, match="two columns 'a'"):
+        column_places("x.csv", ["a", "b", "a"], ["b", "a"])
+    assert column_places("x.csv", ["a", "b", "a"], ["b"]) == [1]
+
+
+def test_an_object_that_says_two_things_of_one_name_is_refused():
+    with pytest.raises(UnreadableFileError, match="same name twice"):
+        parse_json('{"a": {"b": 1, "b": 2}}', "here")
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"not a picture", png(10, 10)[:43], b"%!PS-Adobe"])

@@ -47,8 +47,8 @@ class PictureSteps:
         from PIL import ImageOps
         from PIL.Image import Resampling
 
-        picture = read_picture(path, "RGB" if self.colour else "L")
         wanted = self.size[::-1]
+        picture = read_picture(path, "RGB" if self.colour else "L", wanted=wanted)
         if self.crop:
             return np.asarray(ImageOps.fit(picture, wanted, method=Resampling.BICUBIC))
         return np.asarray(picture.resize(wanted, resample=Resampling.BICUBIC))

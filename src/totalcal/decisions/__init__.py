@@ -10,7 +10,7 @@ from totalcal.decisions.gate import (
 )
 from totalcal.decisions.predictions import predict_like, sampling_of
 from totalcal.decisions.rules import Coverage, FalseRejection, Risk, Rule
-from totalcal.scores.uncertainties import UNCERTAINTIES, uncertainty
+from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
 __all__ = [
     "FAMILIARITY_AND_ENTROPY",

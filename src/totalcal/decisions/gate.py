@@ -26,8 +26,8 @@ from totalcal.errors import GateError, InputError
 from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
-from totalcal.scores.uncertainties import FAMILIARITY, UNFAMILIARITY, uncertainty, why_rejected
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
+from totalcal.uncertainties import FAMILIARITY, UNFAMILIARITY, uncertainty, why_rejected
 
 ACCEPT = "accept"
 

@@ -22,8 +22,8 @@ from totalcal.decisions.predictions import steady_sampling
 from totalcal.decisions.rules import Flags, check_share, conformal_quantile
 from totalcal.errors import GateError
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
-from totalcal.scores.uncertainties import FAMILIARITY, uncertainty
 from totalcal.types import Predictive
+from totalcal.uncertainties import FAMILIARITY, uncertainty
 
 ASK, NOT_MY_DOMAIN = "ask", "not my domain"
 

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
@@ -16,7 +17,7 @@ from totalcal.decisions.monitor import WITH_LABELS, Monitor, Status, label_score
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.container import read_container
 from totalcal.files.predicting.tables import ColumnFile, opened_columns, record_batches, schema_of
-from totalcal.files.reading import csv_records
+from totalcal.files.reading import column_places, csv_records, number, open_regular
 
 LABEL = "label"
 _BLOCK = 100
@@ -108,6 +109,7 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
             raise InputError(
                 f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
             )
+        column_places(path, columns, known)
         with _as_table(path):
             while block := list(islice(rows, _BLOCK)):
                 yield _scores(path, block, known, by_label), _accepted(block)
@@ -122,7 +124,7 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[dict[str, Any]]]]:
             batches = record_batches(file, columns, _BLOCK, 0)
             yield columns, (row for batch in batches for row in batch.to_pylist())
         return
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with TextIOWrapper(open_regular(path), "utf-8-sig", newline="") as file:
         table = csv_records(file, path)
         with _as_table(path):
             columns = next(table, [])
@@ -143,11 +145,11 @@ def _scores(
     path: Path, block: list[dict[str, Any]], known: list[str], by_label: Collection[str]
 ) -> dict[str, npt.NDArray[Any]]:
     try:
-        found = {name: np.maximum([float(row[name]) for row in block], 0.0) for name in known}
+        found = {name: np.maximum([_number(row[name]) for row in block], 0.0) for name in known}
         if by_label:
-            chosen = np.array([float(row[f"p({row[LABEL]})"]) for row in block])
+            chosen = np.array([_number(row[f"p({row[LABEL]})"]) for row in block])
             classes = [name for name in block[0] if name.startswith("p(")]
-            confidence = np.array([[float(row[name]) for name in classes] for row in block]).max(1)
+            confidence = np.array([[_number(row[name]) for name in classes] for row in block]).max(1)
             told = label_scores(chosen, confidence)
             found |= {name: told[name] for name in by_label}
     except (KeyError, TypeError, ValueError) as error:
@@ -155,6 +157,10 @@ def _scores(
             f"{path} has a value that is not a number, or a label that is not a class: {error}."
         ) from error
     return found
+
+
+def _number(field: Any) -> float:
+    return number(field) if isinstance(field, str) else float(field)
 
 
 def _accepted(block: list[dict[str, Any]]) -> list[bool] | None:

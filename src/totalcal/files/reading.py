@@ -8,7 +8,8 @@
 | JSON | `read_json`, `parse_json` |
 | `.npz`, `.npy` | `read_npz`, `npz_names`, `read_npy`, `map_npy` |
 | pictures | `read_picture` |
-| any other bytes | `read_bytes`, `stream_bytes`, and `unreadable` around the decoder |
+| any other bytes | `read_bytes`, `stream_bytes`, `open_regular`, and `unreadable` around the decoder |
+| a number or a column of a table | `number`, `column_places` |
 
 Each ends in the right answer or in an `UnreadableFileError` that names the file and says what to do. What a
 header promises is held against the bytes that are there before anything is allocated. No code in a file is
@@ -20,18 +21,20 @@ import errno
 import gzip
 import io
 import json
+import os
 import re
+import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, tee
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
-from totalcal.errors import MissingExtraError, TotalcalError, UnreadableFileError
+from totalcal.errors import InputError, MissingExtraError, TotalcalError, UnreadableFileError
+from totalcal.files.budget import check_room, room
 
 if TYPE_CHECKING:
-    import os
     from zipfile import ZipFile, ZipInfo
 
     import numpy as np
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     StrPath = str | os.PathLike[str]
 
 ARROW_MAGIC: Final = b"ARROW1"
+MOST_AXES: Final = 32
 MOST_BATCH: Final = 1 << 30
 MOST_BYTES: Final = 1 << 32
 MOST_TEXT: Final = 1 << 28
@@ -49,6 +53,9 @@ MOST_DIGITS: Final = 40  # of an integer: 64 bits take 20
 MOST_MEMBERS: Final = 10_000
 MOST_PIXELS: Final = 50_000_000
 PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+BYTES_PER_PIXEL: Final = 12  # three copies of four bytes: decoded, turned, brought to the mode
+LARGE_PICTURE: Final = 16_000_000  # pixels: beyond them JPEGs are decoded at a half, a quarter or an eighth
+_ORIENTATION: Final = 0x0112  # of EXIF
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _CHUNK: Final = 1 << 20
 _TOO_LARGE: Final = "{} needs more memory than there is. Free some, or split the file if it is sound."
@@ -95,12 +102,27 @@ def unreadable(path: "StrPath", what: str, remedy: str = "Make or fetch it again
         raise UnreadableFileError(f"{path} cannot be read as {what} ({reason}). {remedy}") from error
 
 
+def open_regular(path: "StrPath") -> BinaryIO:
+    """A file to read: from a pipe a reader might wait for ever, and a device never ends.
+
+    Raises:
+        UnreadableFileError: If it is no regular file.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)  # a pipe that nobody writes to is opened at once
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableFileError(f"{path} is no regular file. Copy what it gives into one.")
+    return os.fdopen(descriptor, "rb")
+
+
 def stream_bytes(path: "StrPath", most: int = MOST_BYTES) -> Iterator[bytes]:
     """The bytes of a file in pieces, uncompressed where its name ends in .gz; `most` after that."""
     total, zipped = 0, Path(path).suffix == ".gz"
     with (
         unreadable(path, "a gzip file" if zipped else "a file"),
-        gzip.open(path) if zipped else Path(path).open("rb") as stream,
+        open_regular(path) as file,
+        gzip.open(file) if zipped else file as stream,
     ):
         if zipped and not Path(path).stat().st_size:  # to gzip, nothing at all is a sound file of nothing
             raise EOFError("it is empty")
@@ -152,7 +174,7 @@ def parse_json(text: str, where: str) -> Any:
         {'a': [1, 2.5]}
     """
     try:
-        value = json.loads(text, parse_int=_integer)
+        value = json.loads(text, parse_int=_integer, object_pairs_hook=_object)
         if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
             raise ValueError(f"nested more than {MOST_DEPTH} deep")
         if "\\u" in text:
@@ -169,12 +191,52 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # two readers would each take another value
+        raise ValueError("an object with the same name twice")
+    return found
+
+
 def _depth(text: str) -> int:
-    depth = deepest = 0
-    for bracket in re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}"]+', "", text):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    import numpy as np
+
+    brackets = np.frombuffer(re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}"]+', "", text).encode(), np.uint8)
+    opening = (brackets == ord("[")) | (brackets == ord("{"))
+    return int(np.cumsum(np.where(opening, 1, -1), dtype=np.int32).max(initial=0))
+
+
+def number(text: str) -> float:
+    """A number as tables write it: Python itself would take `1_0` for 10, and the digits of any script.
+
+    >>> number("1e3")
+    1000.0
+    >>> number("1_0")
+    Traceback (most recent call last):
+    ValueError: '1_0' is not a number
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"{text[:40]!r} is not a number")
+    return float(text)
+
+
+def column_places(path: "StrPath", header: Sequence[str], names: Iterable[str]) -> list[int]:
+    """Where the columns of these names are in a table.
+
+    Raises:
+        InputError: If one of them is not there, or there twice.
+
+    >>> column_places("a.csv", ["b", "a"], ["a"])
+    [1]
+    """
+    wanted = list(names)
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise InputError(f"{path} lacks the column {missing[0]!r} ({len(missing)} are missing).")
+    twice = next((name for name in wanted if header.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path} has two columns {twice!r}: rename or remove the one that is not meant.")
+    return [header.index(name) for name in wanted]
 
 
 def csv_records(lines: Iterable[str], path: "StrPath") -> Iterator[list[str]]:
@@ -219,7 +281,7 @@ def check_arrow(path: "StrPath", most: int = MOST_BATCH) -> None:
     """
     import pyarrow as pa
 
-    with unreadable(path, "a table in Arrow"), pa.memory_map(str(path)) as source:
+    with unreadable(path, "a table in Arrow"), open_regular(path), pa.memory_map(str(path)) as source:
         if source.read_at(len(ARROW_MAGIC), 0) == ARROW_MAGIC:
             source.seek(8)  # behind it a file is a stream
         for message in pa.ipc.MessageReader.open_stream(source):
@@ -268,14 +330,14 @@ def _uncompressed(metadata: bytes, body: memoryview) -> int:
 
 
 def read_npz(
-    path: "StrPath", names: Sequence[str] | None = None, most: int = MOST_BYTES
+    path: "StrPath", names: Sequence[str] | None = None, most: int | None = None
 ) -> "dict[str, NDArray[Any]]":
     """The arrays of an `.npz`, or those of `names` that it has; numbers and strings only, never pickles.
 
     Args:
         path: The file.
         names: Of the arrays to read; the others are not even looked at.
-        most: Bytes that the arrays may take together.
+        most: Bytes that the arrays may take together; a quarter of the budget, for work makes copies.
 
     Returns:
         Writable arrays in the machine's byte order, in the order of the file.
@@ -283,42 +345,53 @@ def read_npz(
     Raises:
         UnreadableFileError: If it is not there, is damaged, holds objects, or promises more than it holds.
     """
-    from zipfile import ZipFile
-
     arrays: dict[str, NDArray[Any]] = {}
-    with unreadable(path, "an .npz of plain arrays", "Save it with numpy.savez."), ZipFile(path) as bundle:
+    most = min(MOST_BYTES, room() // 4) if most is None else most
+    with opened_npz(path) as bundle:
         if len(bundle.infolist()) > MOST_MEMBERS:
             raise ValueError(f"it has {len(bundle.infolist())} members")
         for member in bundle.infolist():
             name = member.filename.removesuffix(".npy")
             if names is None or name in names:
-                arrays[name] = _member(bundle, member, most)
+                with npz_member(bundle, member) as stream:
+                    arrays[name] = _array(stream, member.file_size, most)
                 most -= arrays[name].nbytes
     return arrays
 
 
 def npz_names(path: "StrPath") -> list[str]:
     """The names of the arrays of an `.npz`."""
-    from zipfile import ZipFile
-
-    with unreadable(path, "an .npz of plain arrays", "Save it with numpy.savez."), ZipFile(path) as bundle:
+    with opened_npz(path) as bundle:
         return [name.removesuffix(".npy") for name in bundle.namelist()[:MOST_MEMBERS]]
 
 
-def _member(bundle: "ZipFile", member: "ZipInfo", most: int) -> "NDArray[Any]":
+@contextmanager
+def opened_npz(path: "StrPath") -> "Iterator[ZipFile]":
+    """The archive that an `.npz` is; what goes wrong while it is read is an error of the file."""
+    from zipfile import ZipFile
+
+    with (
+        unreadable(path, "an .npz of plain arrays", "Save it with numpy.savez."),
+        open_regular(path) as file,
+        ZipFile(file) as bundle,
+    ):
+        yield bundle
+
+
+def npz_member(bundle: "ZipFile", member: "ZipInfo") -> IO[bytes]:
+    """The bytes of an array, of which there cannot be more than its compressed ones can become."""
     from zipfile import ZIP_DEFLATED, ZIP_STORED
 
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise ValueError(f"{member.filename} is compressed in a way that numpy does not use")
     if member.file_size > _DEFLATE * member.compress_size + _CHUNK:
         raise ValueError(f"{member.filename} promises {member.file_size} bytes")
-    with bundle.open(member) as stream:
-        return _array(stream, member.file_size, most)
+    return bundle.open(member)
 
 
 def read_npy(path: "StrPath", most: int = MOST_BYTES) -> "NDArray[Any]":
     """The array of an `.npy` file, as `read_npz` gives those of an `.npz`."""
-    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), Path(path).open("rb") as stream:
+    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), open_regular(path) as stream:
         return _array(stream, Path(path).stat().st_size, most)
 
 
@@ -326,9 +399,8 @@ def map_npy(path: "StrPath") -> "NDArray[Any]":
     """The array of an `.npy` file without reading it: pages come on demand, and writes stay in memory."""
     import numpy as np
 
-    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), Path(path).open("rb") as stream:
-        shape, fortran, dtype = npy_header(stream)
-        _check_size(shape, dtype, Path(path).stat().st_size - stream.tell(), MOST_BYTES << 8)
+    with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), open_regular(path) as stream:
+        shape, fortran, dtype = npy_header(stream, Path(path).stat().st_size)
         if 0 in shape:
             return np.empty(shape, dtype)
         order = "F" if fortran else "C"
@@ -339,8 +411,10 @@ def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
     """What an .npy of `size` bytes holds; nothing is allocated until its header agrees with that size."""
     import numpy as np
 
-    shape, fortran, dtype = npy_header(stream)
-    length = _check_size(shape, dtype, size - stream.tell(), most)
+    shape, fortran, dtype = npy_header(stream, size)
+    length = size - stream.tell()
+    if length > most:
+        raise ValueError(f"its arrays take more than the {most} bytes allowed")
     data = bytearray(length)
     view, place = memoryview(data), 0
     while place < length:
@@ -356,8 +430,10 @@ def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def npy_header(stream: IO[bytes]) -> "tuple[tuple[int, ...], bool, np.dtype[Any]]":
-    """Shape, order (True for Fortran's) and type of the `.npy` that a stream is at the beginning of."""
+def npy_header(stream: IO[bytes], size: int) -> "tuple[tuple[int, ...], bool, np.dtype[Any]]":
+    """Shape, order (True for Fortran's) and type of the `.npy` of `size` bytes that a stream begins."""
+    from math import prod
+
     from numpy.lib import format
 
     version = format.read_magic(stream)
@@ -367,23 +443,17 @@ def npy_header(stream: IO[bytes]) -> "tuple[tuple[int, ...], bool, np.dtype[Any]
     shape, fortran, dtype = read(stream)
     if dtype.kind not in "SU" and dtype.str[1:] not in _NUMBERS:
         raise ValueError(f"it holds {dtype}, not numbers or strings")
+    if len(shape) > MOST_AXES or any(axis < 0 for axis in shape):
+        raise ValueError(f"no array has the shape {str(shape)[:80]}")
+    length, there = prod(shape) * dtype.itemsize, size - stream.tell()
+    if length != there:
+        raise ValueError(f"it promises {length} bytes and holds {there}")
     return shape, fortran, dtype
 
 
-def _check_size(shape: tuple[int, ...], dtype: "np.dtype[Any]", there: int, most: int) -> int:
-    from math import prod
-
-    if len(shape) > 32 or any(axis < 0 for axis in shape):
-        raise ValueError(f"no array has the shape {str(shape)[:80]}")
-    length = prod(shape) * dtype.itemsize
-    if length != there:
-        raise ValueError(f"it promises {length} bytes and holds {there}")
-    if length > most:
-        raise ValueError(f"its arrays take more than the {most} bytes allowed")
-    return length
-
-
-def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIXELS) -> "Image":
+def read_picture(
+    path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIXELS, wanted: tuple[int, int] | None = None
+) -> "Image":
     """A picture as people see it; its size is looked at first, since a small file can hold an enormous one.
 
     It is turned as its EXIF data say; 16 bits become 8 by their range, not by cutting off what is above 255;
@@ -393,6 +463,7 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
         path: BMP, GIF, JPEG, PNG, PPM, TIFF or WEBP.
         mode: "RGB", or "L" for grey.
         most_pixels: Of a picture that is still decoded.
+        wanted: Width and height to which it will be brought: a large JPEG is decoded at what that takes.
 
     Returns:
         A Pillow image in `mode`, its file closed: resize it, or take `numpy.asarray` of it.
@@ -407,11 +478,11 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
         raise MissingExtraError("pillow", "data", "reading pictures") from error
     import warnings
 
-    data = io.BytesIO(read_bytes(path, MOST_TEXT))  # a file would allocate what a chunk promises
+    content = read_bytes(path, MOST_TEXT)  # a file would allocate what a chunk promises
     with unreadable(path, "a picture"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, on what it makes of damage
         try:
-            opened = Image.open(data, formats=PICTURES)
+            opened = Image.open(io.BytesIO(content), formats=PICTURES)
         except UnidentifiedImageError as error:  # it names the buffer, not the file
             raise UnreadableFileError(
                 f"{path} cannot be read as a picture: it is none of {' '.join(PICTURES)}. "
@@ -423,14 +494,24 @@ def read_picture(path: "StrPath", mode: str = "RGB", most_pixels: int = MOST_PIX
                 raise UnreadableFileError(
                     f"{path} has {width} × {height} pixels, more than {most_pixels}: make it smaller first."
                 )
-            return _as_seen(path, picture).convert(mode)
+            if picture.format == "PNG":  # Pillow looks at no checksum, nor at what stands behind the pixels
+                with Image.open(io.BytesIO(content)) as same:
+                    same.verify()
+            if wanted is not None and width * height > LARGE_PICTURE:
+                picture.draft(mode, (2 * max(wanted), 2 * max(wanted)))  # of other formats, nothing
+                width, height = picture.size
+            check_room(width * height * BYTES_PER_PIXEL, str(path))
+            seen = _as_seen(path, picture)
+            seen.load()
+            return seen if seen.mode == mode else seen.convert(mode)
 
 
 def _as_seen(path: "StrPath", picture: "Image") -> "Image":
     import numpy as np
     from PIL import Image, ImageOps
 
-    upright = ImageOps.exif_transpose(picture)
+    is_turned = picture.getexif().get(_ORIENTATION, 1) != 1
+    upright = ImageOps.exif_transpose(picture) if is_turned else picture  # it copies what need not be turned
     if upright.mode.startswith("I;16") or (upright.mode == "I" and picture.format in ("PNG", "PPM")):
         pixels = np.asarray(upright).astype(np.uint32)
         return Image.fromarray(((pixels + 128) // 257).astype(np.uint8))  # 65535 = 255 · 257

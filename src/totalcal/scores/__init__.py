@@ -41,8 +41,8 @@ from totalcal.scores.ranking import (
     risk_at_coverage,
 )
 from totalcal.scores.streaming import RunningScores
-from totalcal.scores.uncertainties import UNCERTAINTIES
 from totalcal.scores.verdict import Observed, OutOfDistribution, Verdict
+from totalcal.uncertainties import UNCERTAINTIES
 
 __all__ = [
     "UNCERTAINTIES",

@@ -33,9 +33,9 @@ from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
 from totalcal.scores.ranking import rank
 from totalcal.scores.streaming import Rows, blocks, is_frame, numbered
-from totalcal.scores.uncertainties import uncertainties_of
 from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
 from totalcal.types import Predictive, Predictor
+from totalcal.uncertainties import uncertainties_of
 
 
 def evaluate(

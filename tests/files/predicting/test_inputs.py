@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,8 @@ from PIL import Image
 from totalcal import softmax
 from totalcal.data import from_image_folder
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
-from totalcal.errors import InputError, UnreadableFileError
+from totalcal.errors import InputError, ShapeError, UnreadableFileError
+from totalcal.files import budget
 from totalcal.files.predicting.inputs import ArrayFile, rows_of
 from totalcal.files.predicting.stream import predict_file
 from totalcal.files.saved import save
@@ -185,7 +187,7 @@ def test_arrays_that_were_saved_without_names_are_fields_by_position(tmp_path):
 
 def test_labels_beside_an_array_of_another_name_are_left_alone(tmp_path):
     np.savez(tmp_path / "rows.npz", x=np.zeros((2, 3)), labels=np.ones(2))
-    (chunk,) = ArrayFile(tmp_path / "rows.npz", one_array=True).chunks(5)
+    (chunk,) = ArrayFile(tmp_path / "rows.npz", (3,)).chunks(5)
     assert chunk.values.shape == (2, 3)
 
 
@@ -194,7 +196,7 @@ def test_arrays_that_no_row_can_have_are_refused(tmp_path):
     with pytest.raises(InputError, match="need as many rows, but have: a 2, b 3"):
         ArrayFile(tmp_path / "rows.npz")
     with pytest.raises(InputError, match="holds 2 arrays, none named inputs: a, b"):
-        ArrayFile(tmp_path / "rows.npz", one_array=True)
+        ArrayFile(tmp_path / "rows.npz", (3,))
 
 
 @pytest.mark.parametrize(
@@ -204,6 +206,33 @@ def test_an_array_that_holds_no_rows_of_numbers_is_refused(tmp_path, rows):
     np.savez(tmp_path / "rows.npz", rows)
     with pytest.raises(InputError, match="rows of plain numbers in C order"):
         ArrayFile(tmp_path / "rows.npz")
+
+
+@pytest.mark.parametrize("rows", [np.zeros((1, 10**8)), np.zeros(4), np.zeros((2, 3, 4))])
+def test_rows_of_another_shape_are_refused_before_one_is_read(tmp_path, rows):
+    np.savez_compressed(tmp_path / "rows.npz", rows)
+    before = budget._held()
+    with pytest.raises(ShapeError, match=r"takes rows of shape \(4,\)"):
+        rows_of(tmp_path / "rows.npz", Preprocessing((4,), torch.zeros(4), torch.ones(4)))
+    assert budget._held() - before < 50e6
+
+
+def test_rows_that_do_not_fit_into_the_budget_are_refused_before_one_is_read(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "rows.npz", np.zeros((1, 10**8)))
+    monkeypatch.setattr(budget, "_limit", budget._held() + 10**9)
+    with pytest.raises(InputError, match=r"takes 3051 MB, and .* of the budget are left"):
+        next(ArrayFile(tmp_path / "rows.npz").chunks(1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes there")
+def test_a_file_whose_name_is_no_text_is_answered_like_any_other(folder, tmp_path, lines):
+    (folder / "cat" / "colour.png").rename(folder / "cat" / os.fsdecode(b"\xff.png"))
+    (folder / "cat" / "grey.jpg").unlink()
+    (folder / "cat" / os.fsdecode(b"\xfe.jpg")).write_bytes(b"")
+    save(softmax(small_convnet(2, (3, 8, 8)), 2), tmp_path / "m.totalcal", preprocessing=RESIZED)
+    done = predict_file(tmp_path / "m.totalcal", folder, tmp_path / "out.csv")
+    assert (done.rows, done.bad_rows) == (6, 1)
+    assert "cat/\\xff.png" in [line["row"] for line in lines(tmp_path / "out.csv")]
 
 
 def test_a_torn_array_is_named(tmp_path):

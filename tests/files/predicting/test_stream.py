@@ -106,7 +106,7 @@ def test_an_array_gives_what_the_table_gives(write, model_file, table, iris, tmp
 
 def test_a_pickle_in_an_array_file_is_refused(model_file, tmp_path):
     np.savez(tmp_path / "bad.npz", inputs=np.array([{}, []], dtype=object))
-    with pytest.raises(InputError, match="plain numbers"):
+    with pytest.raises(InputError, match="not numbers"):
         predict_file(model_file, tmp_path / "bad.npz", tmp_path / "out.csv")
 
 

@@ -61,12 +61,22 @@ def test_chunks_go_on_where_they_are_told_to(read, perhaps_pyarrow):
         ('"a","b"\n1,2\n3,"4"\n', [[1, 2], [3, 4]]),
         ('"a\n?",a,b\n0,1,2\n0,3,4\n', [[1, 2], [3, 4]]),
         ('a,b,c\n1,2,"x\ny"\n3,4,\n', [[1, 2], [3, 4]]),
-        ("a,b,b\n1,2,9\n3,4,9\n", [[1, 2], [3, 4]]),
-        ("a,b\n 1 ,+2\n1_0e-1,4.\n", [[1, 2], [1, 4]]),
+        ("a,c,b,c\n1,9,2,9\n3,9,4,9\n", [[1, 2], [3, 4]]),
+        ("a,b\n 1 ,+2\n10e-1,4.\n", [[1, 2], [1, 4]]),
     ],
 )
 def test_what_spreadsheets_write_is_read(read, perhaps_pyarrow, content, values):
     assert [row for _, rows, _ in read(content) for row in rows] == values
+
+
+def test_what_only_python_takes_for_a_number_is_none(read, perhaps_pyarrow):
+    (found,) = read("a,b\n1_0,2\n\u0661,2\n3,4\n")
+    assert found[0] == ["row 2"]
+
+
+def test_columns_of_the_same_name_are_refused_where_the_model_takes_one(read, perhaps_pyarrow):
+    with pytest.raises(InputError, match="two columns 'b'"):
+        read("a,b,b\n1,2,9\n")
 
 
 def test_bad_rows_are_named_wherever_they_stand(read, perhaps_pyarrow):

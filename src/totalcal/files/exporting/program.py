@@ -18,8 +18,8 @@ from totalcal.files.predicting.exported import ROWS
 from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import FixedDraws
-from totalcal.scores.uncertainties import FAMILIARITY, uncertainties_of
 from totalcal.types import Draws, Predictive
+from totalcal.uncertainties import FAMILIARITY, uncertainties_of
 
 _STATIC = (
     "The number of rows may vary, and nothing else: a net whose steps depend on the values or the length of "

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import GateError, InputError
+from totalcal.errors import GateError, InputError, TotalcalError
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.predicting.raw import RawTable
-from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
+from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
 
 if TYPE_CHECKING:
     from totalcal.files.saved import Model
@@ -147,7 +147,13 @@ def answers(
     saved: "Model", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
 ) -> Answers:
     """The answers to rows as the user has them, with the draws of the gate or of the user."""
-    prediction = saved.predict(rows if isinstance(rows, np.ndarray) else np.stack(rows), draws)
+    stacked = rows if isinstance(rows, np.ndarray) else np.stack(rows)
+    try:
+        prediction = saved.predict(stacked, draws)
+    except TotalcalError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError) as error:  # a net says in its own words
+        raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
     verdicts, reasons = _decisions(saved, prediction)
     return Answers(
         class_names(saved),

@@ -21,7 +21,7 @@ from totalcal.errors import (
 from totalcal.files.predicting.answers import Answers
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.reading import parse_json, unreadable
-from totalcal.scores.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_rejected
+from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_rejected
 
 Array = npt.NDArray[Any]
 SUFFIXES = (".onnx", ".pt2")

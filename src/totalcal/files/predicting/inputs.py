@@ -21,8 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.data.preprocessing import SUFFIXES, PictureSteps, pictures_below
-from totalcal.errors import InputError, TotalcalError, UnreadableFileError
-from totalcal.files.reading import csv_records, npy_header, read_picture, read_text, unreadable
+from totalcal.errors import InputError, ShapeError, TotalcalError, UnreadableFileError
+from totalcal.files.budget import check_room
+from totalcal.files.reading import (
+    LARGE_PICTURE,
+    column_places,
+    csv_records,
+    npy_header,
+    npz_member,
+    opened_npz,
+    read_picture,
+    read_text,
+    unreadable,
+)
 
 Array = npt.NDArray[Any]
 FileState = tuple[str, int, int]
@@ -30,6 +41,7 @@ FileState = tuple[str, int, int]
 _INPUTS, _LABELS = "inputs", ("labels", "label")
 _NOT_FINITE = "holds NaN or infinity"
 _PATH = "path"
+_COPIES = 4  # of a chunk of rows, on the way from a file to the model's precision
 
 
 class Complaint(NamedTuple):
@@ -129,7 +141,7 @@ def rows_of(
     if not path.is_file():
         raise InputError(f"there is no file or folder {path}.")
     if kind == ".npz":
-        return ArrayFile(path, one_array=preprocessing is not None)
+        return ArrayFile(path, None if preprocessing is None else preprocessing.shape)
     if kind == ".csv" and manifests and preprocessing is not None and len(preprocessing.shape) == 3:
         return Pictures(path.parent, _listed(path), preprocessing, workers, manifest=path)
     if kind == ".csv":
@@ -147,8 +159,8 @@ class ArrayFile:
     position where they were saved without names. Labels, named as in a batch, are left out.
     """
 
-    def __init__(self, path: Path, one_array: bool = False) -> None:
-        self.path, self.one_array = path, one_array
+    def __init__(self, path: Path, shape: tuple[int, ...] | None = None) -> None:
+        self.path, self.shape = path, shape
         with self._opened() as arrays:
             self.width = sum(prod(array.shape[1:]) for array in arrays)
 
@@ -159,6 +171,9 @@ class ArrayFile:
                 array.stream.seek(skip * array.row_bytes, 1)
             for start in range(skip, rows, size):
                 count = min(size, rows - start)
+                check_room(
+                    _COPIES * count * sum(array.row_bytes for array in arrays), f"a chunk of {self.path}"
+                )
                 yield Chunk.checked(row_names(start, count), _next_rows(arrays, count), {})
 
     def state(self) -> list[FileState]:
@@ -166,13 +181,9 @@ class ArrayFile:
 
     @contextmanager
     def _opened(self) -> Iterator[list["_ArrayStream"]]:
-        with (
-            unreadable(self.path, "an .npz of plain numbers", "Save it with numpy.savez."),
-            zipfile.ZipFile(self.path) as archive,
-            ExitStack() as streams,
-        ):
+        with opened_npz(self.path) as archive, ExitStack() as streams:
             arrays = [
-                self._begun(streams.enter_context(archive.open(member)), name)
+                self._begun(streams.enter_context(npz_member(archive, member)), member.file_size, name)
                 for name, member in self._members(archive).items()
             ]
             if len({array.shape[0] for array in arrays}) > 1:
@@ -180,25 +191,30 @@ class ArrayFile:
                 raise InputError(f"the arrays of {self.path} need as many rows, but have: {lengths}.")
             yield arrays
 
-    def _begun(self, stream: IO[bytes], name: str) -> "_ArrayStream":
-        shape, fortran_order, dtype = npy_header(stream)
+    def _begun(self, stream: IO[bytes], size: int, name: str) -> "_ArrayStream":
+        shape, fortran_order, dtype = npy_header(stream, size)
         if dtype.kind not in "buif" or fortran_order or not shape or 0 in shape[1:]:
             order = "Fortran" if fortran_order else "C"
             raise InputError(
                 f"{self.path} must hold rows of plain numbers in C order, but holds {dtype} of shape "
                 f"{shape} in {order} order. Save it by numpy.savez(path, numpy.ascontiguousarray(rows))."
             )
+        if self.shape is not None and shape[1:] != tuple(self.shape):
+            raise ShapeError(
+                f"the model takes rows of shape {tuple(self.shape)}, but those of {self.path} have "
+                f"{shape[1:]}."
+            )
         return _ArrayStream(name, stream, shape, dtype)
 
-    def _members(self, archive: zipfile.ZipFile) -> dict[str, str]:
+    def _members(self, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         """What to read, by the names of the model's inputs."""
-        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         if _INPUTS in members:
             return {"": members[_INPUTS]}
         found = {name: member for name, member in members.items() if name not in _LABELS} or members
         if len(found) == 1:
             return {"": next(iter(found.values()))}
-        if self.one_array or not found:
+        if self.shape is not None or not found:
             shown = ", ".join(list(members)[:10])
             raise InputError(f"{self.path} holds {len(members)} arrays, none named inputs: {shown}.")
         numbered = [f"arr_{place}" for place in range(len(found))]  # numpy.savez without names
@@ -273,7 +289,7 @@ class Pictures:
         decoded = self._pooled(spans) if self.workers else map(self._decode.__getitem__, spans)
         for span, (pixels, reasons) in zip(spans, decoded, strict=True):
             values = pixels.transpose(0, 3, 1, 2) / 255
-            yield Chunk.checked([self.names[place] for place in span], values, reasons)
+            yield Chunk.checked([_shown(self.names[place]) for place in span], values, reasons)
 
     def state(self) -> list[FileState]:
         manifests = [] if self.manifest is None else [file_state(self.manifest, self.manifest.name)]
@@ -318,7 +334,7 @@ class _Decoder:
             try:
                 pixels[place] = self._read(self.root / self.names[row])
             except UnreadableFileError as error:
-                reasons[place] = f"is not a readable image ({error})"
+                reasons[place] = _shown(f"is not a readable image ({error})")
             except _OtherSizeError as error:
                 reasons[place] = str(error)
         return pixels, reasons
@@ -326,7 +342,7 @@ class _Decoder:
     def _read(self, file: Path) -> npt.NDArray[np.uint8]:
         channels, height, width = self.shape
         mode = "L" if channels == 1 else "RGB"
-        pixels = self.steps(file) if self.steps else np.asarray(read_picture(file, mode))
+        pixels = self.steps(file) if self.steps else np.asarray(read_picture(file, mode, LARGE_PICTURE))
         if pixels.shape[:2] != (height, width):
             raise _OtherSizeError(
                 f"has {pixels.shape[0]}×{pixels.shape[1]} pixels, the model takes {height}×{width}"
@@ -336,6 +352,15 @@ class _Decoder:
 
 class _OtherSizeError(Exception):
     """A picture whose size is not the model's, where the file does not say how to bring it there."""
+
+
+def _shown(name: str) -> str:
+    r"""A name of a file as text; bytes that are none are spelled out.
+
+    >>> _shown("a\udcff.png")
+    'a\\xff.png'
+    """
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _as_it_is(decoded: Any) -> Any:
@@ -366,7 +391,7 @@ def _listed(manifest: Path) -> list[str]:
             f"the model takes pictures, so {manifest} must name them in a column {_PATH!r}; it has "
             f"{', '.join(header) or 'no header'}."
         )
-    place = header.index(_PATH) if _PATH in header else 0
+    place = column_places(manifest, header, [_PATH])[0] if _PATH in header else 0
     names = [fields[place] if place < len(fields) else "" for fields in lines]
     if not names:
         raise InputError(f"{manifest} names no pictures.")

@@ -1,6 +1,7 @@
 """A table of raw columns, words and empty values among them, through the steps of a pipeline."""
 
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from totalcal.errors import InputError
 from totalcal.files.predicting.inputs import Chunk, FileState, file_state, row_names
 from totalcal.files.predicting.tables import ColumnFile, opened_columns, record_batches, schema_of
-from totalcal.files.reading import csv_records, unreadable
+from totalcal.files.reading import column_places, csv_records, number, open_regular, unreadable
 
 if TYPE_CHECKING:
     from totalcal.files.steps import Column, Steps
@@ -50,7 +51,7 @@ class RawTable:
     def _of_lines(self, size: int, skip: int) -> Iterator[list[Fields | str]]:
         with (
             unreadable(self.path, "a table", "Save it as CSV in UTF-8."),
-            self.path.open(newline="", encoding="utf-8-sig") as file,
+            TextIOWrapper(open_regular(self.path), "utf-8-sig", newline="") as file,
         ):
             lines = csv_records(file, self.path)
             header = next(lines, [])
@@ -66,10 +67,7 @@ class RawTable:
                 yield [*zip(*(batch.column(name).to_pylist() for name in names), strict=True)]
 
     def _places(self, header: Sequence[str]) -> list[int]:
-        missing = [name for name, _ in self.columns if name not in header]
-        if missing:
-            raise InputError(f"{self.path} lacks the column {missing[0]!r} ({len(missing)} are missing).")
-        return [header.index(name) for name, _ in self.columns]
+        return column_places(self.path, header, [name for name, _ in self.columns])
 
     def state(self) -> list[FileState]:
         return [file_state(self.path, self.path.name)]
@@ -127,7 +125,7 @@ def _value(field: Any, column: "Column") -> Any:
             case "word" if isinstance(field, str):
                 return field
             case "number":
-                return float(field)
+                return number(field) if isinstance(field, str) else float(field)
             case "boolean":
                 return _TRUTH[str(field).strip().lower()]
     except (ValueError, TypeError, KeyError):

@@ -14,7 +14,7 @@ from totalcal.errors import InputError, NotFiniteError
 from totalcal.files.predicting.answers import Answers, opened
 from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
 from totalcal.files.predicting.outputs import Column, ResumableOutput, format_of
-from totalcal.scores.uncertainties import UNFAMILIARITY
+from totalcal.uncertainties import UNFAMILIARITY
 
 if TYPE_CHECKING:
     from totalcal.types import Draws

@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
 from totalcal.files.predicting.inputs import Chunk, FileState, file_state, row_names
-from totalcal.files.reading import ARROW_MAGIC, check_arrow, csv_records, unreadable
+from totalcal.files.reading import (
+    ARROW_MAGIC,
+    check_arrow,
+    column_places,
+    csv_records,
+    number,
+    open_regular,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from totalcal.files.predicting.inputs import RowFormat
@@ -65,7 +73,7 @@ class TableFile:
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        with unreadable(self.path, "a table", "Save it as CSV in UTF-8."), self.path.open("rb") as file:
+        with unreadable(self.path, "a table", "Save it as CSV in UTF-8."), open_regular(self.path) as file:
             yield file
 
     def _parsed(self, block: bytes, row: int, count: int) -> Chunk:
@@ -91,7 +99,7 @@ class TableFile:
                 reasons[place] = f"has {len(fields)} columns, the header has {len(self._header)}"
                 continue
             try:
-                rows[-1] = [float(fields[column]) for column in self._places]
+                rows[-1] = [number(fields[column]) for column in self._places]
             except ValueError:
                 reasons[place] = _NO_NUMBER
         return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
@@ -150,7 +158,7 @@ def opened_columns(path: Path) -> Iterator[Any]:
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", f"reading {path.suffix} files") from error
     is_parquet = path.suffix.lower() in (".parquet", ".pq")
-    with unreadable(path, f"a table in {'Parquet' if is_parquet else 'Arrow'}"):
+    with unreadable(path, f"a table in {'Parquet' if is_parquet else 'Arrow'}"), open_regular(path):
         if is_parquet:
             with pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
                 yield file
@@ -235,10 +243,7 @@ def _places(path: Path, header: Sequence[str], preprocessing: "RowFormat") -> li
         if len(header) != width:
             raise InputError(f"the model takes {width} columns, but {path} has {len(header)} in its header.")
         return list(range(width))
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise InputError(f"{path} lacks the column {missing[0]!r} ({len(missing)} are missing).")
-    return [header.index(name) for name in columns]
+    return column_places(path, header, columns)
 
 
 def _plain_header(file: BinaryIO) -> list[str] | None:
