@@ -1,131 +1,50 @@
-"""Records and run folders without a run, and one browser for all pages."""
+"""A table, a model file trained on it, and a generator: what tests of several rooms share."""
 
-import gc
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import csv
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
-# Some virtual processors announce AMX and do not grant it: oneDNN then dies of an illegal instruction.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
-
-from totalcal_lab.records.folders import RunFolder
-from totalcal_lab.records.store import append_line
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-)  # fmt: skip
-
-
-LONGEST = (
-    "docs/test_tutorials.py", "docs/test_site.py", "exporting/test_program.py",
-    "estimator/test_classifier.py", "bench/test_grid.py", "contracts/test_backbones.py",
-    "faults/test_disasters.py", "report/test_page.py", "test_wrapping.py", "faults/test_mutations.py",
-    "studies/test_toys.py", "docs/test_readme.py", "files/test_own.py",
-    "docs/test_installed_skeleton.py", "contracts/test_wheel.py", "training/test_checkpoint.py",
-    "bench/test_domain.py", "test_process_compiling.py", "predicting/test_stream.py",
-    "docs/test_checklists.py", "bench/test_jobs.py", "test_remembering.py", "serving/test_schema.py",
-    "exporting/test_writing.py", "cli/test_app.py",
-)  # fmt: skip
-"""Files of ten seconds or more, the longest first, so that no worker waits for another at the end."""
-
-
-# Looking for garbage among five thousand tests and all that they import took an eighth of the time.
-gc.set_threshold(100_000, 20, 100)
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)  # after pytest-randomly
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _turn(item.path.as_posix()))
-
-
-def _turn(file: str) -> int:
-    return next((turn for turn, name in enumerate(LONGEST) if file.endswith(f"/{name}")), len(LONGEST))
-
-
-def record(model: str = "etp", seed: int = 0, config: str = "", **more: Any) -> dict[str, Any]:
-    settings = more.pop("settings", {})
-    run = {"task": "fashion", "preset": "paper", "model": model, "seed": seed, "epochs": 2}
-    scores = {"error": 0.08, "nll": 0.25, "ece": 0.01, "ece_100": 0.02, "auroc": 0.9, "auroc/mnist": 0.9}
-    rest = {"settings": settings, "majority_error": 0.9, "config": config or f"{model}{seed}{settings}"}
-    return run | scores | rest | more
+from totalcal.decisions import Coverage, Gate
+from totalcal.estimators import ETPClassifier
 
 
 @pytest.fixture
-def make_record() -> Callable[..., dict[str, Any]]:
-    return record
-
-
-@pytest.fixture
-def finish_run() -> Callable[..., None]:
-    """A run folder with one record, and with as many lines of corruption and OOD sets as asked for."""
-
-    def finish(runs: Path, corruptions: int = 0, done: bool = True, ood_sets: int = 0, **more: Any) -> None:
-        line = record(**more)
-        run = RunFolder(runs / line["config"])
-        run.plan({key: line[key] for key in ("task", "preset", "model", "seed", "epochs", "settings")})
-        run.start()
-        run.timing.note("trained", seconds=[10.0, 20.0])
-        append_line(run.records_file, line)
-        for severity in range(1, corruptions + 1):
-            spoiled = {"corruption": "fog", "severity": severity, "examples": 10, "error": 1 / 3}
-            append_line(run.corruptions_file, line | spoiled)
-        for number in range(ood_sets):
-            told = {"ood": f"set {number}", "nearness": "far", "auroc_by_entropy": 0.7, "auroc_by_knn": 0.9}
-            append_line(run.domain_file, line | told)
-        if done:
-            run.finish()
-
-    return finish
-
-
-def missing(reason: str) -> None:
-    """Skip, unless whoever runs the tests insists on a browser."""
-    if os.environ.get("TOTALCAL_REQUIRE_BROWSER"):
-        pytest.fail(f"TOTALCAL_REQUIRE_BROWSER is set, but {reason}")
-    pytest.skip(reason)
+def draw():
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator["Browser"]:
-    """One for all tests of a process: Playwright cannot be started twice."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        missing("there is no chromium on the path: apt-get install chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed: pip install playwright")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield browser
-        browser.close()
+def iris():
+    return load_iris(return_X_y=True, as_frame=True)
+
+
+@pytest.fixture(scope="session")
+def estimator(iris):
+    table, numbers = iris
+    names = np.array(["setosa", "versicolor", "virginica"])[numbers]
+    return ETPClassifier(max_epochs=10, learning_rate=1e-2, batch_size=16, random_state=0).fit(table, names)
+
+
+@pytest.fixture(scope="session")
+def model_file(estimator, iris, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "iris.totalcal"
+    gate = Gate.fitted(estimator.predict_distribution(iris[0]), iris[1], Coverage(0.8))
+    estimator.save(path, gate=gate, scores={"error": 0.05})
+    return path
 
 
 @pytest.fixture
-def open_page(browser: "Browser") -> Iterator[Callable[[Path], "Page"]]:
-    """Opens a file; whatever the browser complains of fails the test."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+def table(iris, tmp_path):
+    iris[0].iloc[:, ::-1].to_csv(tmp_path / "iris.csv", index=False)  # columns are found by name
+    return tmp_path / "iris.csv"
 
-    def opened(file: Path) -> "Page":
-        page.goto(file.as_uri())
-        return page
 
-    yield opened
-    page.close()
-    assert complaints == []
+@pytest.fixture
+def lines():
+    def read(path):
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    return read

@@ -8,7 +8,8 @@ from totalcal import MODELS, etp, wrap
 from totalcal.functional.cells import tanh_blend
 from totalcal.nets import BACKBONES, mlp
 from totalcal.origin import is_plain, origin_of
-from totalcal_lab.backbones import lenet5
+
+from .nets import lenet5
 
 
 @pytest.mark.parametrize("name", list(MODELS))

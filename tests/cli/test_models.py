@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from totalcal import Monitor, PredictionSets, Thumbnails, save, softmax
+from totalcal import Monitor, PredictionSets, Preprocessing, Thumbnails, save, softmax
 from totalcal.cli import app
 from totalcal.decisions.monitor import watched_scores
 from totalcal.files.predicting.exported import open_exported
@@ -109,16 +109,17 @@ def test_draws_that_are_no_number_are_refused(model_file, table, tmp_path):
     assert "moments" in result.output
 
 
-def test_export_writes_a_program_beside_the_model_and_says_how_near_it_is(saved_model, rows_of, tmp_path):
-    saved = saved_model("softmax", "mlp", whole=False)
-    save(saved.process, tmp_path / "m.totalcal", classes=saved.classes, preprocessing=saved.preprocessing)
+def test_export_writes_a_program_beside_the_model_and_says_how_near_it_is(draw, tmp_path):
+    rows = draw.normal(size=(8, 4))
+    preprocessing = Preprocessing.fitted(rows)
+    save(softmax(mlp(4, 3), 3), tmp_path / "m.totalcal", classes="abc", preprocessing=preprocessing)
     done = CliRunner().invoke(app, ["export", str(tmp_path / "m.totalcal"), "--to", "pt2", "--draws", "0"])
     assert done.exit_code == 0, done.output
     assert "probabilities, entropy" in done.output.replace("\n", " ")
     assert "from the model on 8 rows" in done.output.replace("\n", " ")
     exported = open_exported(tmp_path / "m.pt2")
-    assert exported.classes == saved.classes
-    assert exported.predict(rows_of("mlp", 3, seed=6))["probabilities"].shape == (3, 3)
+    assert exported.classes == tuple("abc")
+    assert exported.predict(rows)["probabilities"].shape == (8, 3)
 
 
 @pytest.fixture

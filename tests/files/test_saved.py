@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-import totalcal_lab.backbones  # noqa: F401 - it registers its nets
 from totalcal import MODELS, Predictive, etp
 from totalcal.calibration.wrapping import wrap
 from totalcal.data.preprocessing import Preprocessing
@@ -19,6 +18,8 @@ from totalcal.files.recipe import Recipe
 from totalcal.files.saved import load, save
 from totalcal.nets import BACKBONES, mlp
 from totalcal.types import ContextUse, PointMass
+
+from .. import nets  # noqa: F401 - it registers its nets
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -90,7 +91,7 @@ BACKBONE_CALLS = {
     "log_probabilities": ({"floor": 0.01}, torch.rand(2, 3)),
     "lstm": ({"vocabulary": 9, "hidden": 4}, torch.randint(9, (2, 5))),
     "mlp": ({"num_inputs": 4, "hidden": [5, 6]}, torch.rand(2, 4)),
-    "resnet18": ({"width": 2, "stem": "cifar"}, torch.rand(2, 3, 8, 8)),
+    "resnet18": ({"width": 2}, torch.rand(2, 3, 8, 8)),
     "small_convnet": ({"dropout": 0.5}, torch.rand(2, 1, 8, 8)),
 }
 

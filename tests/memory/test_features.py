@@ -14,7 +14,8 @@ from totalcal.inputs import Inputs, call
 from totalcal.memory.distances import pooled_map
 from totalcal.memory.features import Collector, Tap, collecting, found_taps, tap
 from totalcal.nets import mlp, small_convnet
-from totalcal_lab.backbones import lenet5, lstm, resnet18
+
+from ..nets import lenet5, lstm, resnet18
 
 
 class VisionTransformer(nn.Module):
@@ -146,7 +147,7 @@ EXPECTED = {
         ["relu1 (map, 32)", "relu2 (map, 64)", "dropout (vector, 64)"],
     ),
     "resnet18": (
-        lambda: resnet18(5, stem="cifar", width=4),
+        lambda: resnet18(5, width=4),
         IMAGES,
         [
             "stem.2 (map, 8)",

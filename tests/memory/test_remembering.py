@@ -16,7 +16,8 @@ from totalcal.memory.domain import DomainMemory, NoDomain
 from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp, small_convnet
 from totalcal.types import Faded
-from totalcal_lab.backbones import lstm, resnet18
+
+from ..nets import lstm, resnet18
 
 CLASSES, COLUMNS = 3, 4
 
@@ -169,7 +170,7 @@ def test_data_come_as_fit_takes_them() -> None:
 
 NETS = {
     "pictures": (lambda: small_convnet(CLASSES), lambda n: torch.randn(n, 1, 8, 8)),
-    "residual": (lambda: resnet18(CLASSES, stem="cifar", width=4), lambda n: torch.randn(n, 3, 8, 8)),
+    "residual": (lambda: resnet18(CLASSES, width=4), lambda n: torch.randn(n, 3, 8, 8)),
     "texts": (lambda: lstm(CLASSES, vocabulary=30, hidden=8), lambda n: torch.randint(0, 30, (n, 6))),
 }
 
@@ -269,7 +270,7 @@ def test_too_few_held_out_rows_and_missing_labels_are_refused() -> None:
 
 def test_modes_are_as_they_were_and_batch_statistics_untouched() -> None:
     torch.manual_seed(0)
-    process = softmax(resnet18(CLASSES, stem="cifar", width=4), CLASSES).train()
+    process = softmax(resnet18(CLASSES, width=4), CLASSES).train()
     before = copy.deepcopy(process.backbone.state_dict())
     labels = torch.arange(60) % CLASSES
     remember(process, (torch.randn(60, 3, 8, 8), labels), (torch.randn(60, 3, 8, 8), labels))

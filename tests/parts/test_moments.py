@@ -23,7 +23,8 @@ from totalcal.parts.moments import (
 from totalcal.parts.repeating import repeated
 from totalcal.parts.sampling import Noise
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLinear, mean_field
-from totalcal_lab.backbones import resnet18
+
+from ..nets import resnet18
 
 
 class Residual(nn.Module):
@@ -93,7 +94,7 @@ def test_the_classes_move_together_as_they_do_in_draws() -> None:
 
 @torch.no_grad()
 def test_positions_that_share_weights_are_where_moments_are_approximate() -> None:
-    net = random_weights(resnet18(3, stem="cifar", width=4), layers="all", log_variance=-6.0)
+    net = random_weights(resnet18(3, width=4), layers="all", log_variance=-6.0)
     rows = inputs(2, 3, 16, 16)
     found, drawn = embedding_points(net, rows), repeated(net, rows, 400, Noise())
     ratio = found.std(0, correction=0) / drawn.std(0)

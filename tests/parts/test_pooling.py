@@ -7,7 +7,8 @@ from torch.nn import functional as F
 
 from totalcal import softmax
 from totalcal.parts.pooling import quick_pooling
-from totalcal_lab.backbones import lenet5
+
+from ..nets import lenet5
 
 
 def pictures(*shape: int, layout: torch.memory_format = torch.contiguous_format) -> Tensor:

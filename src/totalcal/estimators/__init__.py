@@ -39,11 +39,8 @@ ESTIMATORS: Mapping[str, type[ProcessClassifier]] = MappingProxyType(
 """The scikit-learn classifier of every model, by the model's name."""
 
 _NAMES = {registry.classifier_name(model): estimator for model, estimator in ESTIMATORS.items()}
-_NAMES_OF_BEFORE = {
-    registry.classifier_name(old): ESTIMATORS[model] for old, model in registry.ALIASES.items()
-}
 
-globals().update(_NAMES | _NAMES_OF_BEFORE)
+globals().update(_NAMES)
 
 __all__ = ["ESTIMATORS", "EXPECTED_FAILED_CHECKS", "Pipeline", "ProcessClassifier", *_NAMES]
 

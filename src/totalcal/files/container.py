@@ -15,8 +15,7 @@ from safetensors import SafetensorError, deserialize
 from totalcal.errors import ModelFileError
 from totalcal.files.whole_files import whole_file
 
-FORMAT = 3  # the newest that is read: one with steps; others are written as 2
-_WITHOUT_STEPS = 2  # 1 had no settings beside the recipe, and gates that do not know their draws
+FORMAT = 1
 LARGEST = 4 * 2**30
 _LARGEST_DESCRIPTION = 4 * 2**20
 _DESCRIPTION, _TENSORS, _STEPS = "description.json", "tensors.safetensors", "steps.skops"
@@ -36,8 +35,7 @@ class Container(NamedTuple):
 
 def write_container(path: Path, content: Container) -> None:
     """Write a file, or leave the old one as it was."""
-    written = _WITHOUT_STEPS if content.steps is None else FORMAT
-    text = json.dumps({"format": written, **content.description}, allow_nan=False, indent=1)
+    text = json.dumps({**content.description, "format": FORMAT}, allow_nan=False, indent=1)
     members = {_DESCRIPTION: text.encode(), _TENSORS: content.tensors}
     if content.steps is not None:
         members[_STEPS] = content.steps
@@ -104,9 +102,10 @@ def _check_format(path: Path, description: dict[str, Any]) -> None:
     found = description.get("format")
     if not isinstance(found, int):
         raise ModelFileError(f"{path} does not say its format: it is not a model file of totalcal.")
-    if found > FORMAT:
+    if found != FORMAT:
         raise ModelFileError(
-            f"{path} has format {found}, and this version of totalcal reads up to {FORMAT}. Upgrade totalcal."
+            f"{path} has format {found}, and this version of totalcal reads format {FORMAT}: use the version "
+            "that wrote it."
         )
 
 

@@ -21,21 +21,15 @@ from totalcal.models.process import TuringProcess
 from totalcal.nets import BACKBONES
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
-from totalcal.registry import ALIASES, current_setting
 from totalcal.types import ContextUse, LossWeights
 
-_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType(
-    {**MODELS, **{old: MODELS[name] for old, name in ALIASES.items()}, "wrap": wrap}
-)
+_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType({**MODELS, "wrap": wrap})
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({**UPDATE_RULES, **CELL_STARTS})
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
     {record.__name__: record for record in (LossWeights, LogUniformPrior, NormalPrior)}
 )
 """What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
-
-_RENAMED_SETTINGS: Mapping[tuple[str, str], str] = MappingProxyType({("", "weights"): "loss_weights"})
-"""Settings by their names of before, by the path of the layer."""
 
 _DOMAIN = "domain"
 _NO_SETTINGS = frozenset({"training", "origin", "is_reused"})
@@ -101,11 +95,9 @@ class Recipe:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        meant = {
-            part: {current_setting(name): decode(value) for name, value in content.get(part, {}).items()}
-            for part in ("arguments", "backbone_arguments")
-        }
-        return cls(**{**content, **meant})
+        parts = ("arguments", "backbone_arguments")
+        decoded = {part: {name: decode(value) for name, value in content[part].items()} for part in parts}
+        return cls(**{**content, **decoded})
 
 
 def recipe_of(model: TuringProcess) -> Recipe | None:
@@ -175,8 +167,7 @@ def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]
     layers = dict(model.named_modules())
     for path, values in settings.items():
         layer = layers.get(path)
-        for said, content in values.items():
-            name = _RENAMED_SETTINGS.get((path, said), said)
+        for name, content in values.items():
             where, value = f"{path}.{name}".lstrip("."), decode(content)
             if layer is not None and _knows(layer, name):
                 setattr(layer, name, _alike(getattr(layer, name), value, where))
@@ -228,8 +219,6 @@ def decode(content: Any) -> Any:
             return ContextUse[name]
         case {"function": str(name)}:
             return _looked_up("function", name, _FUNCTIONS)
-        case {"record": "LossWeights", "values": {"weight": weights, **others}}:  # the name of before
-            return decode({"record": "LossWeights", "values": {**others, "weights": weights}})
         case {"record": str(name), "values": dict(values)}:
             record = _looked_up("record", name, _RECORDS)
             return record(**{each: decode(value) for each, value in values.items()})

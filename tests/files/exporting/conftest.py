@@ -15,7 +15,8 @@ from totalcal import MODELS, Batch, Gate, Model, Preprocessing, export
 from totalcal.decisions import FAMILIARITY_AND_ENTROPY, Coverage
 from totalcal.nets import mlp
 from totalcal.types import ContextUse, Draws
-from totalcal_lab.backbones import lenet5, resnet18
+
+from ...nets import lenet5, resnet18
 
 CLASSES = 3
 
@@ -38,7 +39,7 @@ class Encoder(nn.Module):
 NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mlp": (lambda: mlp(4, CLASSES), (4,)),
     "lenet5": (lambda: lenet5(CLASSES, (1, 16, 16), widths=(4, 8, 16), own_scale=True), (1, 16, 16)),
-    "resnet18": (lambda: resnet18(CLASSES, stem="cifar", width=4, channels=1), (1, 8, 8)),
+    "resnet18": (lambda: resnet18(CLASSES, width=4, channels=1), (1, 8, 8)),
     "encoder": (Encoder, (1, 8, 8)),
 }
 

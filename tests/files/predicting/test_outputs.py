@@ -130,17 +130,6 @@ def test_a_changed_number_of_the_progress_is_found(interrupted, expected, key, v
     assert interrupted.read_bytes() == expected
 
 
-def test_the_progress_of_version_0_1_is_understood(tmp_path):
-    path = tmp_path / "out.csv"
-    with pytest.raises(KeyboardInterrupt):
-        write(path, stop=3)
-    progress = outputs.beside(path, ".progress")
-    first, *_, last = map(json.loads, progress.read_text().splitlines())
-    del last["check"]
-    progress.write_text(json.dumps({"fingerprint": first["fingerprint"]} | last))
-    assert write(path).rows == 25
-
-
 @pytest.mark.parametrize("damaged", [b"\x00" * 40, b"[" * 100_000], ids=["zeros", "nested"])
 def test_a_damaged_progress_says_what_to_do(interrupted, damaged):
     outputs.beside(interrupted, ".progress").write_bytes(damaged)

@@ -1,7 +1,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -152,25 +151,6 @@ def test_a_table_without_a_column_is_refused_before_any_work(model_file, table, 
     table.write_text(table.read_text().replace("petal width (cm)", "width"))
     with pytest.raises(InputError, match="lacks the column 'petal width"):
         predict_file(model_file, table, tmp_path / "out.csv")
-
-
-OLD_FILE = Path(__file__).parents[1] / "files" / "etp_of_0.1.totalcal"
-
-
-@pytest.fixture
-def old_rows(tmp_path):
-    (tmp_path / "rows.csv").write_text("a,b,c,d\n1,2,3,4\n0,0,0,0\n")
-    return tmp_path / "rows.csv"
-
-
-def test_a_gate_of_version_0_1_says_that_it_does_not_know_its_draws(old_rows, tmp_path, lines):
-    with pytest.raises(GateError, match=r"does not know how many draws.*--draws 10"):
-        predict_file(OLD_FILE, old_rows, tmp_path / "out.csv")
-    assert not list(tmp_path.glob("out*"))  # before any work
-    predict_file(OLD_FILE, old_rows, tmp_path / "out.csv", draws=10)
-    assert {line["decision"] for line in lines(tmp_path / "out.csv")} <= {"accept", "too uncertain"}
-    with pytest.raises(GateError, match=r"Fit it again, Gate\.fit"):
-        load(OLD_FILE).decide([[1.0, 2.0, 3.0, 4.0]])
 
 
 def test_other_draws_than_those_of_the_gate_are_refused_before_any_work(model_file, table, tmp_path):

@@ -161,14 +161,14 @@ class Note:
         part: Bytes of the answers.
         bad: Bytes of the complaints.
         bad_rows: Those that could not be used.
-        check: Of what the chunk added to both and of these numbers; None in a file of totalcal 0.1.
+        check: Of what the chunk added to both and of these numbers.
     """
 
     rows: int
     part: int
     bad: int
     bad_rows: int = 0
-    check: int | None = None
+    check: int = 0
 
     def __post_init__(self) -> None:
         numbers = (self.rows, self.part, self.bad, self.bad_rows)
@@ -308,12 +308,8 @@ class ResumableOutput:
             for note in notes:
                 if not (was.part <= note.part <= sizes[0] and was.bad <= note.bad <= sizes[1]):
                     break
-                if note.check is None and len(notes) == 1:  # a file of totalcal 0.1, which noted sizes only
-                    part.seek(note.part)
-                    bad.seek(note.bad)
-                elif (
-                    note.checksum(part.read(note.part - was.part), bad.read(note.bad - was.bad)) != note.check
-                ):
+                added = part.read(note.part - was.part), bad.read(note.bad - was.bad)
+                if note.checksum(*added) != note.check:
                     break
                 sound.append(note)
                 was = note
