@@ -7,7 +7,9 @@ rounds of the two times of a round. A step is all that `fit` does: batch, contex
 update. `torch` is the same net in a bare loop of torch.
 """
 
+import threading
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from interleaved import arguments, measured, table
@@ -15,10 +17,7 @@ from torch import Tensor, nn
 
 from totalcal import MODELS
 from totalcal.models.process import TuringProcess
-from totalcal.training.batches import epoch_batches
-from totalcal.training.fit import Run
-from totalcal.training.options import ADAM, ONE_DEVICE, PAPER_CONTEXTS, Settings
-from totalcal.training.sources import TensorSource
+from totalcal.training import Callback, StepReport, fit
 from totalcal_lab.backbones import lenet5
 
 ROWS, BATCH = 128 * 40, 128
@@ -30,18 +29,23 @@ def images() -> tuple[Tensor, Tensor]:
 
 
 def fit_step(model: TuringProcess, data: tuple[Tensor, Tensor]) -> Callable[[], object]:
-    """One step of `fit`, epoch after epoch."""
-    settings = Settings(100, BATCH, 0, ADAM, PAPER_CONTEXTS, None, "32-true")
-    fabric, source = ONE_DEVICE.launch(), TensorSource(*data)
-    run = Run(settings, model, model, source, None, fabric)
-    run.descent.run.train()
+    """One step of `fit`, epoch after epoch: the run is held at every step until the next is asked for."""
+    go, done = threading.Semaphore(0), threading.Semaphore(0)
 
-    def forever():  # type: ignore[no-untyped-def]
-        for epoch in range(10**6):
-            for batch, context in epoch_batches(source, settings, epoch, 0, fabric.device, 0, 1):
-                yield run.descent.step(batch, context, epoch, 0)
+    class Held(Callback):
+        def stepped(self, report: StepReport) -> None:
+            done.release()
+            go.acquire()
 
-    return forever().__next__
+    run = partial(fit, model, data, epochs=10**6, batch_size=BATCH, callbacks=[Held()], progress=False)
+    threading.Thread(target=run, daemon=True).start()
+    done.acquire()
+
+    def step() -> None:
+        go.release()
+        done.acquire()
+
+    return step
 
 
 def torch_step(net: nn.Module, data: tuple[Tensor, Tensor]) -> Callable[[], object]:

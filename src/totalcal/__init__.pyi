@@ -42,7 +42,7 @@ from .models.softmax import softmax as softmax
 from .scores import Verdict as Verdict
 from .scores import evaluate as evaluate
 from .training.fit import fit as fit
-from .training.step import train as train
+from .training.loop import train as train
 from .types import Batch as Batch
 from .types import Decomposition as Decomposition
 from .types import LossTerms as LossTerms

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from totalcal.training.step import train
+from totalcal.training import train
 
 SKELETON = Path(__file__).parents[2] / "docs" / "skeleton_model.py"
 CLASSES = 3

@@ -26,7 +26,6 @@ from totalcal.estimators import (
     ETPClassifier,
     SoftmaxClassifier,
 )
-from totalcal.estimators.learning import Learner
 
 QUICK = {
     "max_epochs": 25,
@@ -204,20 +203,11 @@ def test_a_device_that_is_not_there_is_refused_before_training(iris):
         SoftmaxClassifier(device="gpu").fit(*iris)
 
 
-def test_rows_on_another_device_have_a_generator_of_noise_there(iris, monkeypatch):
-    """Shown on the CPU, taken for another device: the noise is seeded anew in every epoch."""
-    made = []
-    monkeypatch.setattr(Learner, "_noise", lambda self, generator: made.append(torch.Generator()) or made[-1])
-    model = ETPClassifier(**QUICK | {"max_epochs": 3, "patience": None}).fit(*iris)
-    assert len(made) == 3
-    assert np.isfinite(model.predict_proba(iris[0])).all()
-
-
 def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     generator = np.random.default_rng(0)
     table, labels = generator.normal(size=(20_000, 2)), generator.integers(2, size=20_000)
     model = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)
-    learner = model._learner
+    learner = model._training
     assert learner.batch_size == 128
     assert learner.model.backbone.linear1.out_features == 128
     assert learner.history.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
@@ -228,7 +218,7 @@ def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     np.testing.assert_allclose(alone, among_others, rtol=1e-12)
     before = weights.clone()
     assert not torch.equal(
-        model.partial_fit(table[:200], labels[:200])._learner.model.backbone.linear1.weight, before
+        model.partial_fit(table[:200], labels[:200])._training.model.backbone.linear1.weight, before
     )
     assert model.predict_proba(table[:2]).dtype == np.float64
 
@@ -238,7 +228,7 @@ def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
     table, labels = generator.normal(size=(17_000, 2)), generator.integers(2, size=17_000)  # nothing to learn
     arguments = {"hidden": (4,), "patience": 3, "max_epochs": 12, "remember": False, "random_state": 0}
     model = SoftmaxClassifier(**arguments).fit(table, labels)
-    epochs = model._learner.history.epochs
+    epochs = model._training.history.epochs
     best, rate, expected = np.inf, epochs[0].learning_rate, []
     for epoch in epochs:
         expected.append(rate)
@@ -246,14 +236,14 @@ def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
         best = min(best, epoch.validation_nll)
     assert [epoch.learning_rate for epoch in epochs] == pytest.approx(expected)
     assert expected[-1] < expected[0]
-    later = model.partial_fit(table[:64], labels[:64])._learner.history.epochs[-1]
+    later = model.partial_fit(table[:64], labels[:64])._training.history.epochs[-1]
     assert later.learning_rate == expected[0]
-    small = SoftmaxClassifier(**arguments).fit(table[:300], labels[:300])._learner.history.epochs
+    small = SoftmaxClassifier(**arguments).fit(table[:300], labels[:300])._training.history.epochs
     assert len({epoch.learning_rate for epoch in small}) == 1
 
 
 def test_a_small_table_trains_in_float64_whatever_its_batches(iris):
-    learner = SoftmaxClassifier(batch_size=128, max_epochs=1, random_state=0).fit(*iris)._learner
+    learner = SoftmaxClassifier(batch_size=128, max_epochs=1, random_state=0).fit(*iris)._training
     assert learner.optimizer.state[learner.model.backbone.linear1.weight]["exp_avg"].dtype == torch.float64
 
 

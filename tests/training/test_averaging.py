@@ -36,8 +36,8 @@ class Watch(Callback):
 
 
 def by_hand(states: list[dict[str, Tensor]], name: str, decay: float) -> Tensor:
-    average = states[0][name].double()
-    for step, state in enumerate(states[1:]):
+    average = states[1][name].double()
+    for step, state in enumerate(states[2:], start=1):
         share = min(decay, (1 + step) / (10 + step))
         average = share * average + (1 - share) * state[name].double()
     return average
@@ -98,18 +98,28 @@ def test_early_stopping_keeps_the_averaged_model_of_the_best_epoch(quadrants: Pa
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in first.state_dict().items())
 
 
-def test_a_frozen_part_is_not_averaged() -> None:
+def test_a_frozen_part_stays_and_the_rest_is_averaged() -> None:
     whole = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     weights = AveragedWeights(whole, whole[1], decay=0.9)
-    assert set(weights.live_state()) == {"1.weight", "1.bias"}
+    frozen, first = whole[0].weight.clone(), whole[1].weight.clone()
+    for _ in range(2):
+        weights.update()
+        with torch.no_grad():
+            whole[1].weight.add_(1.0)
+    weights.settle()
+    assert torch.equal(whole[0].weight, frozen)
+    assert_allclose(whole[1].weight.detach(), first.detach() + 9 / 11, rtol=1e-6)
 
 
 def test_half_precision_is_averaged_in_single() -> None:
     layer = nn.Linear(1, 1, bias=False).half()
-    weights = AveragedWeights(layer, layer, decay=0.9999)
     start = layer.weight.item()
+    weights = AveragedWeights(layer, layer, decay=0.9999)
+    weights.update()
     with torch.no_grad():
         layer.weight.add_(1.0)
+    assert weights.average is not None
+    weights.average.n_averaged.fill_(10**6)
     for _ in range(100):
-        weights.update(10**6)
-    assert float(weights.model_state()["weight"]) == pytest.approx(start + 0.00995, abs=2e-4)
+        weights.update()
+    assert float(weights.average.module.weight) == pytest.approx(start + 0.00995, abs=2e-4)

@@ -235,23 +235,6 @@ def test_a_checkpoint_of_another_teacher_is_refused(quadrants: Pair, make_etp: M
         fit(make_etp(), quadrants, epochs=1, checkpoints=tmp_path)
 
 
-def test_choices_that_version_0_1_did_not_have_leave_its_checkpoints_readable(
-    quadrants: Pair, make_etp: Make, tmp_path: Path
-) -> None:
-    model = make_etp()
-    fit(model, quadrants, epochs=1, checkpoints=tmp_path)
-    kept = load_checkpoint(tmp_path).configuration
-    assert set(kept["optimisation"]) == {
-        "optimizer",
-        "learning_rate",
-        "momentum",
-        "weight_decay",
-        "schedule",
-        "clip",
-    }
-    assert not {"augmentation", "distillation"} & set(kept)
-
-
 def test_a_layer_whose_gradients_channels_last_ruins_is_trained_in_the_default_layout() -> None:
     layouts: list[bool] = []
     net = nn.Sequential(nn.Conv2d(5, 8, 1, stride=2), nn.Flatten(), nn.Linear(8 * 16, 3))

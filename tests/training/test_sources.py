@@ -222,6 +222,22 @@ def test_a_run_with_workers_resumes_to_the_bit(
     assert again.epochs == history.epochs
 
 
+@pytest.mark.parametrize("as_data", [persistent, own_generators])
+def test_a_users_loader_is_left_as_it_was(
+    as_data: Callable[..., DataLoader[Any]], quadrants: Pair, make_etp: Make
+) -> None:
+    loader, untouched = as_data(*quadrants), as_data(*quadrants)
+    for each in (loader, untouched):
+        if each.generator is not None:
+            each.generator.manual_seed(7)
+    fit(make_etp(), loader, epochs=1)
+    for _ in range(2):
+        torch.manual_seed(0)
+        found = torch.cat([labels for _, labels in loader])
+        torch.manual_seed(0)
+        assert torch.equal(found, torch.cat([labels for _, labels in untouched]))
+
+
 def test_a_frozen_backbone_sees_a_shuffled_loader_alike(quadrants: Pair, make_etp: Make) -> None:
     models = make_etp(layers="none"), make_etp(layers="none")
     for number, model in enumerate(models):
@@ -236,7 +252,7 @@ def test_one_changed_label_anywhere_is_other_data(quadrants: Pair, make_etp: Mak
     for row in (8, 95):  # the first batch holds neither
         other = labels.clone()
         other[row] = (other[row] + 1) % 3
-        with pytest.raises(CheckpointError, match="data_digest was"):
+        with pytest.raises(CheckpointError, match="data was"):
             fit(make_etp(), DataLoader(TensorDataset(inputs, other), 8), epochs=1, checkpoints=tmp_path)
 
 

@@ -21,8 +21,8 @@ from totalcal.errors import DomainError, InputError, MissingExtraError
 from totalcal.estimators.learning import (
     CONTEXT_ROWS,
     Checked,
-    Learner,
     Rows,
+    TableTraining,
     batch_size_for,
     check_classes,
     checked,
@@ -153,7 +153,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training, validation = split(rows, self.validation_fraction if self.patience else 0.0, self._seed)
         stopping, calibration = self._shared_out(validation)
         self._choose_context(training)
-        self._learner.run(
+        self._training.run(
             training,
             stopping,
             self.context_,
@@ -164,7 +164,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if calibration is not None:
             remember_domain(self.model_, training.data, calibration.data, progress=False)
-        self.n_iter_ = self._learner.epochs
+        self.n_iter_ = self._training.trainer.epoch
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
@@ -203,8 +203,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self._choose_context(rows)
         self.model_.set_domain(NoDomain())
-        self._learner.run_epoch(rows, self._generator())
-        self.n_iter_ = self._learner.epochs
+        self._training.run_epoch(rows, self._generator())
+        self.n_iter_ = self._training.trainer.epoch
         return self
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -355,7 +355,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
-        self._learner = Learner(
+        self._training = TableTraining(
             self.model_, rate, batch_size, device_for(self.device), large=is_large(len(table))
         )
 
@@ -385,7 +385,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _generator(self) -> torch.Generator:
         """Every epoch of a life has draws of its own, whether it comes by `fit` or by `partial_fit`."""
-        return torch.Generator().manual_seed(self._seed + self._learner.epochs)
+        return torch.Generator().manual_seed(self._seed + self._training.trainer.epoch)
 
     def _predictions(self, X: Any) -> Iterator[Predictive]:  # noqa: N803
         check_is_fitted(self, "model_")

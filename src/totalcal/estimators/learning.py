@@ -1,8 +1,7 @@
 """Tables on their way into a model: rows are checked, weighted and split, then trained on in memory."""
 
 import math
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,10 +17,11 @@ from torch import Tensor
 from totalcal.errors import InputError, LabelError
 from totalcal.models.process import TuringProcess
 from totalcal.scores.fit import nll
-from totalcal.training.callbacks import Callback, Plan
-from totalcal.training.history import EarlyStopping, EpochReport, History, Tally
+from totalcal.training.callbacks import Callback
+from totalcal.training.history import EarlyStopping, History
+from totalcal.training.loop import Step, Trainer, steps_in_memory
+from totalcal.training.optimizers import HalvedOnPlateau
 from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
-from totalcal.training.step import Pass, Trainer
 from totalcal.types import Batch
 
 SMALLEST_BATCH, LARGEST_BATCH = (
@@ -167,8 +167,8 @@ def learning_rate_for(learning_rate: float, batch_size: int) -> float:
     return learning_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH))
 
 
-class Learner:
-    """A model and its optimiser; it can go on learning at any time, on its device.
+class TableTraining:
+    """A model and its optimiser, which can go on learning at any time, on its device.
 
     In between the model is on the CPU and in float64: predictions, and so the promise of a gate, are the same
     on every machine, and those of a row do not depend on the rows beside it.
@@ -185,36 +185,11 @@ class Learner:
         self.model, self.batch_size, self.device, self.large = model, batch_size, device, large
         self.precision = torch.float32 if large else torch.float64
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
-        self.history = History()
+        self.trainer = Trainer(model, self.optimizer, examples=0)
 
     @property
-    def epochs(self) -> int:
-        return len(self.history.epochs)
-
-    def run_epoch(
-        self,
-        rows: Rows,
-        generator: torch.Generator,
-        validation: Rows | None = None,
-        context: Batch | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        """Every row once: a write to the memory and a gradient step for each batch."""
-        source, tally, epoch = rows.on(self.device, self.precision).source, Tally(), self.epochs
-        descent = Trainer(self.model, Pass(self.model), self.optimizer, examples=len(source))
-        self.model.to(self.device, self.precision).train()
-        for report in descent.epoch(source, self.batch_size, epoch, generator, self._noise(generator)):
-            tally.add(report)
-            for callback in callbacks:
-                callback.stepped(report)
-        self.model.cpu().eval()
-        nll = None if validation is None else self.nll(validation, context)
-        self.model.double()
-        self.history.epochs.append(
-            EpochReport(epoch, descent.learning_rate, **tally.means(), validation_nll=nll)
-        )
-        for callback in callbacks:
-            callback.epoch_ended(self.history.epochs[-1])
+    def history(self) -> History:
+        return self.trainer.history
 
     def run(
         self,
@@ -227,44 +202,49 @@ class Learner:
         generator: torch.Generator,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        """Learn until the validation NLL has not fallen for `patience` epochs, and keep the best epoch."""
-        stopping, rates = (
-            EarlyStopping(patience or None),
-            [group["lr"] for group in self.optimizer.param_groups],
+        """Learn until the validation NLL has not fallen for `patience` epochs, and keep the best epoch.
+
+        A large table halves the learning rate after each half of the patience without progress.
+        """
+        trainer, rates = self.trainer, [group["lr"] for group in self.optimizer.param_groups]
+        trainer.stopping = EarlyStopping(patience or None)
+        if self.large and patience:
+            trainer.schedule = HalvedOnPlateau(self.optimizer, max(1, patience // 2))
+        trainer.run(
+            lambda *_: self._steps(rows, generator),
+            max_epochs,
+            steps_per_epoch=steps_per_epoch(rows.source, self.batch_size),
+            validate=lambda _: self._validated(validation, context),
+            callbacks=callbacks,
         )
-        with ExitStack() as watched:
-            for callback in callbacks:
-                steps = steps_per_epoch(rows.source, self.batch_size)
-                callback.started(Plan(self.model, max_epochs, steps))
-                watched.callback(callback.ended)
-            for _ in range(max_epochs):
-                self.run_epoch(rows, generator, validation, context, callbacks)
-                stopping.saw(self.history, self.model)
-                if stopping.is_over(self.history):
-                    break
-                if self.large and patience:
-                    self._slow_down(patience)
-        stopping.restore_best(self.model)
+        trainer.stopping, trainer.schedule = EarlyStopping(None), None
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate  # rows that come later are learned as fast as the first ones
 
-    def _slow_down(self, patience: int) -> None:
-        """Halve the learning rate after each half of the patience without progress."""
-        stalled, half = self.history.epochs_without_progress(), max(1, patience // 2)
-        if stalled and stalled % half == 0:
-            for group in self.optimizer.param_groups:
-                group["lr"] /= 2
+    def run_epoch(self, rows: Rows, generator: torch.Generator) -> None:
+        """Every row once."""
+        self.trainer.run_epoch(self._steps(rows, generator), validate=lambda _: self._validated(None, None))
+        self.model.eval()
 
-    def _noise(self, generator: torch.Generator) -> torch.Generator | None:
-        if self.device.type == "cpu":
-            return None
-        return torch.Generator(self.device).manual_seed(generator.initial_seed() + self.epochs)
+    def _steps(self, rows: Rows, generator: torch.Generator) -> Iterator[Step]:
+        source, noise = rows.on(self.device, self.precision).source, None
+        if self.device.type != "cpu":
+            seed = generator.initial_seed() + self.trainer.epoch
+            noise = torch.Generator(self.device).manual_seed(seed)
+        self.trainer.examples = len(source)
+        self.model.to(self.device, self.precision)
+        yield from steps_in_memory(source, self.batch_size, generator, noise)
 
-    def nll(self, rows: Rows, context: Batch | None) -> float:
-        """Of the labels, as the model predicts now; rows count by their weights, as they do in training.
+    def _validated(self, rows: Rows | None, context: Batch | None) -> float | None:
+        """The NLL of the labels as the model predicts now; rows count by their weights, as in training.
 
         Many rows take fewer draws, since this is done every epoch and the rows alone make a steady mean.
         """
-        draws = min(max(_VALIDATION_PASSES // len(rows.data.labels), 2), _VALIDATION_DRAWS)
-        prediction = self.model.predict_shared(rows.data.inputs.to(self.precision), draws, context)
-        return nll(prediction.probabilities, rows.data.labels, rows.weights)
+        self.model.cpu().eval()
+        found = None
+        if rows is not None:
+            draws = min(max(_VALIDATION_PASSES // len(rows.data.labels), 2), _VALIDATION_DRAWS)
+            prediction = self.model.predict_shared(rows.data.inputs.to(self.precision), draws, context)
+            found = nll(prediction.probabilities, rows.data.labels, rows.weights)
+        self.model.double()
+        return found

@@ -1,78 +1,85 @@
 """Averaged weights: an exponential moving average over the steps of a run, which the run ends with.
 
-Everything in floating point that training moves is averaged: weights, the memory's cells, and the running
-means and variances of BatchNorm. Cells and statistics follow the weights, and belong to weights of the same
-age. Counters show where the run stands.
+Weights, the memory's cells and the running statistics of BatchNorm are averaged alike: cells and statistics
+follow the weights, and belong to weights of the same age. The average is torch's (`torch.optim.swa_utils`).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any
 
-import torch
 from torch import Tensor, nn
-
-from totalcal.functional.gaussian import at_least_single
+from torch.optim.swa_utils import AveragedModel
 
 
 class AveragedWeights:
-    """a ← d a + (1 − d) w after every step, with d = min(decay, (1 + t) / (10 + t)) in step t.
+    """a ← d a + (1 − d) w after step t, with d = min(decay, (1 + t) / (10 + t)); after step 0 it is w.
 
     So the first steps, taken far from the end, are soon forgotten. `whole` is the user's model, `trained`
-    itself or what is trained of it. Without decay the model is its own average.
+    itself or the part of it that is trained. Without decay the model is its own average.
     """
 
     def __init__(self, whole: nn.Module, trained: nn.Module, decay: float) -> None:
-        self.whole, self.decay = whole, decay
-        self._live = _moving(whole, trained) if decay else {}
-        self._averages = {name: at_least_single(value).clone() for name, value in self._live.items()}
+        self.whole, self.trained = whole, trained
+        self.average: AveragedModel | None = None
+        if decay:
+            self.average = AveragedModel(trained, avg_fn=partial(_blended, decay), use_buffers=True)
+            for value in chain(self.average.module.parameters(), self.average.module.buffers()):
+                if value.is_floating_point() and value.itemsize < 4:
+                    value.data = value.data.float()  # in half precision a slow average never moves
 
-    @torch.no_grad()
-    def update(self, steps: int) -> None:
-        """Take in the weights after a step; `steps` were taken in before."""
-        share = 1 - min(self.decay, (1 + steps) / (10 + steps))
-        for name, value in self._live.items():
-            self._averages[name].lerp_(value.to(self._averages[name].dtype), share)
-
-    def model_state(self) -> dict[str, Tensor]:
-        """The model as a user gets it."""
-        return {**self.whole.state_dict(), **self._averages}
-
-    def live_state(self) -> dict[str, Tensor]:
-        """What training goes on from, where that is not the model as a user gets it."""
-        return self._live
-
-    @torch.no_grad()
-    def load(self, model: dict[str, Tensor], live: dict[str, Tensor]) -> None:
-        """Take up what `model_state` and `live_state` gave."""
-        self.whole.load_state_dict({**model, **live})
-        for name, average in self._averages.items():
-            average.copy_(model[name])
+    def update(self) -> None:
+        """Take in the weights after a step."""
+        if self.average is not None:
+            self.average.update_parameters(self.trained)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Within this context the model is the averaged one."""
-        live = {name: value.clone() for name, value in self._live.items()}
+        if self.average is None:
+            yield
+            return
+        live = _copied(self.trained)
         self.settle()
         try:
             yield
         finally:
-            self._fill(live)
+            self.trained.load_state_dict(live)
 
     def settle(self) -> None:
         """The model becomes the averaged one: the run is over."""
-        self._fill(self._averages)
+        if self.average is not None and self.average.n_averaged:
+            self.trained.load_state_dict(self.average.module.state_dict())
 
-    @torch.no_grad()
-    def _fill(self, values: dict[str, Tensor]) -> None:
-        for name, value in values.items():
-            self._live[name].copy_(value)
+    def model_state(self) -> dict[str, Tensor]:
+        """The model as a user gets it."""
+        if self.average is None:
+            return self.whole.state_dict()
+        with self.in_place():
+            return _copied(self.whole)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What training goes on from, where that is not the model as a user gets it."""
+        if self.average is None:
+            return {}
+        return {"live": self.trained.state_dict(), "average": self.average.state_dict()}
+
+    def load(self, model: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Take up what `model_state` and `state_dict` gave."""
+        self.whole.load_state_dict(model)
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+            self.trained.load_state_dict(state["live"])
 
 
-def _moving(whole: nn.Module, trained: nn.Module) -> dict[str, Tensor]:
-    """The tensors of `whole` that training `trained` moves, by name: what is frozen is not averaged."""
-    places = {value.data_ptr() for value in trained.state_dict().values()}
-    return {
-        name: value
-        for name, value in whole.state_dict().items()
-        if value.is_floating_point() and value.data_ptr() in places
-    }
+def _blended(decay: float, average: Tensor, current: Tensor, steps: Tensor | int) -> Tensor:
+    if not average.is_floating_point():  # counters show where the run stands
+        return current
+    taken = int(steps)
+    return average.lerp(current.to(average.dtype), 1 - min(decay, (1 + taken) / (10 + taken)))
+
+
+def _copied(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in module.state_dict().items()}

@@ -60,11 +60,11 @@ class ProgressBar(Callback):
 
     def stepped(self, report: StepReport) -> None:
         done = report.epoch * self.plan.steps + report.step + 1
-        self.bar.update(self.task, completed=done, epoch=report.epoch + 1, terms=described(report))
+        self.bar.update(self.task, completed=done, epoch=report.epoch + 1, terms=_numbers_in(report))
 
     def epoch_ended(self, report: EpochReport) -> None:
         self.console.print(
-            f"epoch {report.epoch + 1}/{self.plan.epochs}  {described(report)}", highlight=False
+            f"epoch {report.epoch + 1}/{self.plan.epochs}  {_numbers_in(report)}", highlight=False
         )
 
     def ended(self) -> None:
@@ -93,7 +93,7 @@ class TensorBoard(Callback):
         self.writer.close()
 
 
-def described(report: StepReport | EpochReport) -> str:
+def _numbers_in(report: StepReport | EpochReport) -> str:
     """The numbers that are not zero, by name."""
     numbers = {name: getattr(report, name) for name in MEANS}
     if isinstance(report, EpochReport) and report.validation_nll is not None:

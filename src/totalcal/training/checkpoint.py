@@ -11,8 +11,8 @@ import io
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,11 +24,12 @@ from torch import nn
 from totalcal.errors import CheckpointError, DamagedCheckpointError
 from totalcal.files.reading import parse_json
 from totalcal.files.whole_files import whole_file
-from totalcal.training.averaging import AveragedWeights
-from totalcal.training.batches import Purpose, generator_for, reseed
-from totalcal.training.history import EarlyStopping, History, Tally
-from totalcal.training.options import Settings, as_recorded
-from totalcal.training.sources import Source, all_rows, first_rows
+from totalcal.training.batches import reseed
+from totalcal.training.history import History, Tally
+from totalcal.training.loop import Trainer
+from totalcal.training.optimizers import PlannedSchedule
+from totalcal.training.options import Settings
+from totalcal.training.sources import Source, checksum
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 _PATIENCE = 6.0  # seconds: the workers of a killed run notice it within five, and hold its lock until then
 
 
-FORMAT = 2
-"""Format 1 has no `live`: its model is what training goes on from."""
+FORMAT = 1
 _MAGIC = "totalcal checkpoint"
 
 
@@ -45,8 +45,8 @@ _MAGIC = "totalcal checkpoint"
 class Checkpoint:
     """A run between two steps; `epoch` and `step` are the next to be done. The memory is part of `model`.
 
-    `model` is what a user gets. Where that is an average over steps, `live` is what training goes on from.
-    No generator is here: every draw of a run follows from its seed and from where it stands.
+    `model` is what a user gets. Where that is an average over steps, `averaging` is what training goes on
+    from. No generator is here: every draw of a run follows from its seed and from where it stands.
     """
 
     configuration: dict[str, Any]
@@ -59,7 +59,7 @@ class Checkpoint:
     history: dict[str, Any]
     tally: dict[str, Any]
     best: dict[str, Any]
-    live: dict[str, Any] = field(default_factory=dict)
+    averaging: dict[str, Any]
 
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
@@ -78,10 +78,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
     with path.open("rb") as file:
         header = _header(file.readline(1024), path)
         payload = file.read()
-    if header["format"] > FORMAT:
+    if header["format"] != FORMAT:
         raise CheckpointError(
-            f"{path} has checkpoint format {header['format']}, but this totalcal reads up to {FORMAT}. "
-            "Upgrade totalcal, or start the run in another folder."
+            f"{path} has checkpoint format {header['format']}, but this version of totalcal reads {FORMAT}. "
+            "Use the version that wrote it, or start the run in another folder."
         )
     if hashlib.sha256(payload).hexdigest() != header["sha256"]:
         raise DamagedCheckpointError(f"{path} is damaged: its checksum does not match its content.")
@@ -143,63 +143,15 @@ class CheckpointFolder:
 def load_checkpoint(folder: str | Path, which: Literal["last", "best"] = "last") -> Checkpoint:
     """What `fit(…, checkpoints=folder)` left; `model.load_state_dict(checkpoint.model)` takes it up."""
     files = CheckpointFolder(Path(folder))
-    checkpoint = files.load() if which == "last" else _best(files)
+    if which == "last":
+        checkpoint = files.load()
+    else:
+        checkpoint = read_checkpoint(files.best) if files.best.exists() else None
     if checkpoint is None:
         raise CheckpointError(
             f"there is no {which} checkpoint in {folder}. Train with fit(…, checkpoints=…) first."
         )
     return checkpoint
-
-
-def _best(files: CheckpointFolder) -> Checkpoint | None:
-    return read_checkpoint(files.best) if files.best.exists() else None
-
-
-_SINCE_0_2 = {"data_digest"}
-"""Entries that checkpoints of version 0.1 do not have."""
-
-
-@dataclass
-class RunState:
-    """`epoch` is the one to be done next, `step` how many steps of it are done.
-
-    The model holds its memory; the other parts are anything with `state_dict` and `load_state_dict`.
-    """
-
-    weights: AveragedWeights
-    optimizer: Any
-    schedule: Any
-    precision: Any
-    stopping: EarlyStopping
-    epoch: int = 0
-    step: int = 0
-    history: History = field(default_factory=History)
-    tally: Tally = field(default_factory=Tally)
-
-    def checkpoint(self, configuration: dict[str, Any]) -> Checkpoint:
-        return Checkpoint(
-            configuration=configuration,
-            epoch=self.epoch,
-            step=self.step,
-            model=self.weights.model_state(),
-            optimizer=self.optimizer.state_dict(),
-            schedule=self.schedule.state_dict(),
-            precision=self.precision.state_dict(),
-            history=self.history.as_plain(),
-            tally=self.tally.as_plain(),
-            best=self.stopping.best,
-            live=self.weights.live_state(),
-        )
-
-    def restore(self, checkpoint: Checkpoint) -> None:
-        self.weights.load(checkpoint.model, checkpoint.live)
-        self.optimizer.load_state_dict(checkpoint.optimizer)
-        self.schedule.load_state_dict(checkpoint.schedule)
-        self.precision.load_state_dict(checkpoint.precision)
-        self.epoch, self.step = checkpoint.epoch, checkpoint.step
-        self.history = History.from_plain(checkpoint.history)
-        self.tally = Tally(**checkpoint.tally)
-        self.stopping.best = checkpoint.best
 
 
 @dataclass(frozen=True)
@@ -210,6 +162,7 @@ class Checkpointer:
     every_steps: int | None
     configuration: dict[str, Any]
     fabric: "Fabric"
+    schedule: PlannedSchedule
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -234,60 +187,59 @@ class Checkpointer:
         finally:
             lock.release()
 
-    def resume(self, state: RunState) -> None:
+    def resume(self, run: Trainer) -> None:
         """Bring a run to where its last checkpoint stands, if there is one."""
         files = CheckpointFolder(self.folder)
         found: Checkpoint | None = self.fabric.broadcast(files.load() if self.fabric.is_global_zero else None)
-        if found is not None:
-            check_same(found.configuration, self.configuration, self.folder)
-            state.restore(found)
+        if found is None:
+            return
+        check_same(found.configuration, self.configuration, self.folder)
+        run.weights.load(found.model, found.averaging)
+        run.optimizer.load_state_dict(found.optimizer)
+        self.schedule.load_state_dict(found.schedule)
+        self.fabric.strategy.precision.load_state_dict(found.precision)
+        run.epoch, run.step = found.epoch, found.step
+        run.history, run.tally = History.from_plain(found.history), Tally(**found.tally)
+        run.stopping.best = found.best
 
-    def after_step(self, state: RunState) -> None:
-        if self.every_steps and state.step % self.every_steps == 0:
-            self._save(state, best=False)
+    def after_step(self, run: Trainer) -> None:
+        if self.every_steps and run.step % self.every_steps == 0:
+            self._save(run, best=False)
 
-    def after_epoch(self, state: RunState) -> None:
-        self._save(state, best=state.history.best_epoch == state.epoch - 1)
+    def after_epoch(self, run: Trainer) -> None:
+        self._save(run, best=run.history.best_epoch == run.epoch - 1)
 
-    def _save(self, state: RunState, best: bool) -> None:
+    def _save(self, run: Trainer, best: bool) -> None:
         if self.fabric.is_global_zero:
-            CheckpointFolder(self.folder).save(state.checkpoint(self.configuration), best)
+            checkpoint = Checkpoint(
+                configuration=self.configuration,
+                epoch=run.epoch,
+                step=run.step,
+                model=run.weights.model_state(),
+                optimizer=run.optimizer.state_dict(),
+                schedule=self.schedule.state_dict(),
+                precision=self.fabric.strategy.precision.state_dict(),
+                history=run.history.as_plain(),
+                tally=run.tally.as_plain(),
+                best=run.stopping.best,
+                averaging=run.weights.state_dict(),
+            )
+            CheckpointFolder(self.folder).save(checkpoint, best)
         self.fabric.barrier()
-
-
-class NoCheckpointer:
-    """A run that leaves nothing behind but its model."""
-
-    def held(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def resume(self, state: RunState) -> None: ...
-
-    def after_step(self, state: RunState) -> None: ...
-
-    def after_epoch(self, state: RunState) -> None: ...
 
 
 def configuration(settings: Settings, model: nn.Module, data: Source, ranks: int) -> dict[str, Any]:
     """Settings, model, data and what else changes the numbers, as plain entries of a checkpoint."""
-    order = generator_for(settings.seed, Purpose.ORDER, 0)
-    reseed(torch.device("cpu"), order.initial_seed())
-    return as_recorded(asdict(settings)) | {
-        "model": described(model),
+    reseed(torch.device("cpu"), settings.seed)  # data that draws while it is read draws the same each time
+    return asdict(settings) | {
+        "model": layers_of(model),
         "examples": len(data),
-        "data": first_rows(data, settings.batch_size, order),
-        "data_digest": _digest(data, settings, order),
+        "data": checksum(data, settings.batch_size),
         "ranks": ranks,
     }
 
 
-def _digest(data: Source, settings: Settings, order: torch.Generator) -> int:
-    """Of all rows; a data set that draws numbers while it is read draws the same each time."""
-    reseed(torch.device("cpu"), order.initial_seed())
-    return all_rows(data, settings.batch_size)
-
-
-def described(model: nn.Module) -> dict[str, str]:
+def layers_of(model: nn.Module) -> dict[str, str]:
     """Every module's kind and plain settings, and every parameter's and buffer's shape, by name."""
     modules = {name or "model": _settings(module) for name, module in model.named_modules()}
     tensors = {name: f"{tuple(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
@@ -296,8 +248,7 @@ def described(model: nn.Module) -> dict[str, str]:
 
 def check_same(found: Mapping[str, Any], ours: Mapping[str, Any], folder: object) -> None:
     """Raise if a checkpoint was written by another configuration, and say what differs."""
-    known = {name: entry for name, entry in ours.items() if name in found or name not in _SINCE_0_2}
-    differences = list(_differences(found, known))
+    differences = list(_differences(found, ours))
     if differences:
         shown = "; ".join(differences[:3]) + ("; …" if len(differences) > 3 else "")
         raise CheckpointError(

@@ -1,11 +1,10 @@
 """`fit`: training for real work, on Lightning Fabric, that survives being killed."""
 
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, laid_out, layout_for, moved
 from totalcal.models.process import TuringProcess
 from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
-from totalcal.training.averaging import AveragedWeights
 from totalcal.training.batches import (
     Purpose,
     borrowed_generators,
@@ -23,9 +21,11 @@ from totalcal.training.batches import (
     generator_for,
     reseed,
 )
-from totalcal.training.callbacks import Callback, Plan, ProgressBar, is_wanted
-from totalcal.training.checkpoint import Checkpointer, NoCheckpointer, RunState, configuration
-from totalcal.training.history import EarlyStopping, EpochReport, History, Tally, context_for, validation_nll
+from totalcal.training.callbacks import Callback, ProgressBar, is_wanted
+from totalcal.training.checkpoint import Checkpointer, configuration
+from totalcal.training.history import History, context_for, validation_nll
+from totalcal.training.loop import Pass, Step, Trainer, flushed_denormals
+from totalcal.training.optimizers import PlannedSchedule, build_optimizer, may_fuse
 from totalcal.training.options import (
     ADAM,
     HALF,
@@ -48,20 +48,8 @@ from totalcal.training.sources import (
     labelled,
     steps_per_epoch,
 )
-from totalcal.training.step import (
-    Pass,
-    Schedule,
-    Trainer,
-    build_optimizer,
-    check_weights,
-    flushed_denormals,
-    may_fuse,
-)
 from totalcal.training.targets import BatchTransform
 from totalcal.types import Predictor
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 _SHOWN = 6
 
@@ -136,9 +124,16 @@ def fit(
         >>> [report.epoch for report in history.epochs]
         [0, 1]
     """
-    taught = None if teacher is None else distillation
     settings = Settings(
-        epochs, batch_size, seed, optimisation, contexts, patience, hardware.precision, augmentation, taught
+        epochs,
+        batch_size,
+        seed,
+        optimisation,
+        contexts,
+        patience,
+        hardware.precision,
+        augmentation,
+        distillation=None if teacher is None else distillation,
     )
     _check(settings, validation is not None, freeze_backbone)
     source, held_out = as_source(data), None if validation is None else as_source(validation)
@@ -152,118 +147,66 @@ def fit(
             reseed(device, derived_seed(seed, Purpose.LOADER))
             source = embedded(model.to(device), source, device)
             held_out = None if held_out is None else embedded(model, held_out, device)
-        run = Run(settings, trained, model, source, held_out, fabric, teacher)
-        keeper: Checkpointer | NoCheckpointer = NoCheckpointer()
+        transform = BatchTransform(settings, teacher, fabric.device, fabric.global_rank)
+        steps = steps_per_epoch(source, batch_size)
+        layout = layout_for(trained)
+        trained.to(memory_format=layout)  # type: ignore[call-overload]
+        forward = fabric.setup_module(Pass(trained, contexts.write))
+        bare = build_optimizer(
+            trained, optimisation, may_fuse(fabric.device, hardware.precision, optimisation)
+        )
+        schedule = PlannedSchedule(bare, optimisation, epochs, steps)
+        optimizer: Any = fabric.setup_optimizers(bare)
+        trainer = Trainer(
+            trained,
+            optimizer,
+            len(source),
+            forward=forward,
+            whole=model,
+            schedule=schedule,
+            average=optimisation.average,
+            patience=patience,
+            backward=fabric.backward,
+            clip=None
+            if optimisation.clip is None
+            else partial(fabric.clip_gradients, forward, optimizer, max_norm=optimisation.clip),
+        )
+
+        def steps_of(epoch: int, done: int) -> Iterator[Step]:
+            place = fabric.device, fabric.global_rank, fabric.world_size
+            drawn = epoch_batches(source, settings, epoch, done, *place)
+            for step, (batch, context) in enumerate(drawn, start=done):
+                batch, targets = transform.prepared(batch, epoch, step)
+                batch = batch._replace(inputs=laid_out(batch.inputs, layout))
+                yield Step(batch, context, None if targets is None else targets.loss)
+
+        def validate(epoch: int) -> float | None:
+            """The same on every rank, so that all of them stop together."""
+            if held_out is None:
+                return None
+            rows = generator_for(seed, Purpose.VALIDATION)
+            reseed(fabric.device, rows.initial_seed())
+            context = context_for(trained, source, contexts.limit, rows, fabric.device)
+            reseed(fabric.device, derived_seed(seed, Purpose.VALIDATION, epoch))
+            return float(fabric.broadcast(validation_nll(trained, held_out, context, fabric.device)))
+
+        keeper = None
         if checkpoints is not None:
             entries = configuration(settings, model, source, fabric.world_size)
             if teacher is not None:
-                entries["teacher"] = run.lessons.known_by(source, batch_size)
-            keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric)
+                entries["teacher"] = transform.known_by(source, batch_size)
+            keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric, schedule)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
-        with keeper.held():
-            return run.finish(keeper, [*bar, *callbacks])
-
-
-class Run:
-    """Epochs of steps, each between a checkpoint and the next.
-
-    `trained` learns from `data`; `whole` is the user's model: the same, or what `trained` is a part of.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        trained: TuringProcess,
-        whole: TuringProcess,
-        data: Source,
-        validation: Source | None,
-        fabric: "Fabric",
-        teacher: Predictor | None = None,
-    ) -> None:
-        self.settings, self.fabric = settings, fabric
-        self.trained, self.data, self.validation = trained, data, validation
-        self.lessons = BatchTransform(settings, teacher, fabric.device, fabric.global_rank)
-        self.steps = steps_per_epoch(data, settings.batch_size)
-        options = settings.optimisation
-        self.layout = layout_for(trained)
-        trained.to(memory_format=self.layout)  # type: ignore[call-overload]
-        step = fabric.setup_module(Pass(trained, settings.contexts.write))
-        bare = build_optimizer(trained, options, may_fuse(fabric.device, settings.precision, options))
-        schedule = Schedule(bare, options, settings.epochs, self.steps)
-        optimizer: Any = fabric.setup_optimizers(bare)
-        clip = None
-        if options.clip is not None:
-            clip = partial(fabric.clip_gradients, step, optimizer, max_norm=options.clip)
-        self.descent = Trainer(trained, step, optimizer, len(data), fabric.backward, clip)
-        stopping = EarlyStopping(settings.patience)
-        self.whole, weights = whole, AveragedWeights(whole, trained, options.average)
-        self.state = RunState(weights, optimizer, schedule, fabric.strategy.precision, stopping)
-
-    def finish(self, keeper: Checkpointer | NoCheckpointer, callbacks: Sequence[Callback]) -> History:
-        """All that is left to do after the last checkpoint."""
-        state = self.state
-        keeper.resume(state)
-        with ExitStack() as watched:
-            for callback in callbacks:
-                callback.started(Plan(self.trained, self.settings.epochs, self.steps))
-                watched.callback(callback.ended)
-            while not self._is_over():
-                self._train_epoch(keeper, callbacks)
-                self._end_epoch()
-                for callback in callbacks:
-                    callback.epoch_ended(state.history.epochs[-1])
-                keeper.after_epoch(state)
-        state.weights.settle()
-        state.stopping.restore_best(self.whole)
-        self.whole.eval()
-        return state.history
-
-    def _train_epoch(self, keeper: Checkpointer | NoCheckpointer, callbacks: Sequence[Callback]) -> None:
-        state, fabric, started = self.state, self.fabric, time.perf_counter()
-        self.descent.run.train()
-        place = fabric.device, fabric.global_rank, fabric.world_size
-        for batch, context in epoch_batches(self.data, self.settings, state.epoch, state.step, *place):
-            lesson, targets = self.lessons.prepared(batch, state.epoch, state.step)
-            lesson = lesson._replace(inputs=laid_out(lesson.inputs, self.layout))
-            head_loss = None if targets is None else targets.loss
-            report = self.descent.step(lesson, context, state.epoch, state.step, head_loss=head_loss)
-            state.tally.add(report)
-            state.weights.update(state.epoch * self.steps + state.step)
-            state.schedule.after_step()
-            state.step += 1
-            for callback in callbacks:
-                callback.stepped(report)
-            keeper.after_step(state)
-        check_weights(self.trained, self.descent.learning_rate)
-        state.history.seconds.append(time.perf_counter() - started)
-
-    def _end_epoch(self) -> None:
-        state = self.state
-        numbers = state.tally.means()
-        joint: Any = self.fabric.all_reduce(torch.tensor(list(numbers.values()), dtype=torch.float64))
-        means = dict(zip(numbers, joint.tolist(), strict=True))
-        with state.weights.in_place():
-            nll = self._validation_nll()
-            report = EpochReport(state.epoch, self.descent.learning_rate, **means, validation_nll=nll)
-            state.history.epochs.append(report)
-            state.stopping.saw(state.history, self.whole)
-        state.schedule.after_epoch()
-        state.epoch, state.step, state.tally = state.epoch + 1, 0, Tally()
-
-    def _validation_nll(self) -> float | None:
-        """The same on every rank, so that all of them stop together."""
-        if self.validation is None:
-            return None
-        seed, device = self.settings.seed, self.fabric.device
-        rows = generator_for(seed, Purpose.VALIDATION)
-        reseed(device, rows.initial_seed())
-        context = context_for(self.trained, self.data, self.settings.contexts.limit, rows, device)
-        reseed(device, derived_seed(seed, Purpose.VALIDATION, self.state.epoch))
-        nll = validation_nll(self.trained, self.validation, context, device)
-        return float(self.fabric.broadcast(nll))
-
-    def _is_over(self) -> bool:
-        return self.state.stopping.is_over(self.state.history) or self.state.epoch >= self.settings.epochs
+        with nullcontext() if keeper is None else keeper.held():
+            return trainer.run(
+                steps_of,
+                epochs,
+                steps_per_epoch=steps,
+                validate=validate,
+                reduce=fabric.all_reduce,  # type: ignore[arg-type]
+                callbacks=[*bar, *callbacks],
+                checkpointer=keeper,
+            )
 
 
 def _check(settings: Settings, has_validation: bool, freeze_backbone: bool) -> None:

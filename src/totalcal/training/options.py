@@ -1,12 +1,8 @@
 """The choices of a training run, grouped; every one has the value that the paper's authors ran with."""
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from totalcal.errors import InputError
@@ -131,7 +127,9 @@ class Hardware:
 
     def launch(self) -> "Fabric":
         """The processes of the run, started."""
-        fabric = _fabric_class()(
+        from lightning_fabric import Fabric  # here: it takes a second to import, and `train` needs none
+
+        fabric = Fabric(
             accelerator=self.accelerator,
             devices=self.devices,
             strategy=self.strategy,
@@ -140,31 +138,6 @@ class Hardware:
         )
         fabric.launch()
         return fabric
-
-
-@cache
-def _fabric_class() -> "type[Fabric]":
-    """Fabric asks torchmetrics for its version, and to import torchmetrics takes seconds."""
-    with _known_by_its_version("torchmetrics"):
-        from lightning_fabric import Fabric
-    return Fabric
-
-
-@contextmanager
-def _known_by_its_version(package: str) -> Iterator[None]:
-    """Whoever imports the package meanwhile gets a module with its version and nothing else."""
-    stand_in = ModuleType(package)
-    try:
-        stand_in.__dict__["__version__"] = version(package)
-    except PackageNotFoundError:
-        yield
-        return
-    is_needed = sys.modules.setdefault(package, stand_in) is stand_in
-    try:
-        yield
-    finally:
-        if is_needed:
-            del sys.modules[package]
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,8 @@ class LoaderSource:
     """A loader of the user's own, with the batch size and the kind of order that it was made with.
 
     Its length is the number of rows that its sampler gives per epoch. Every generator that the loader and its
-    samplers hold is seeded for each epoch, and its workers start anew, so that a run can be repeated and
-    resumed.
+    samplers hold is seeded for an epoch, and after it is what it was; workers start anew in each epoch. So a
+    run can be repeated and resumed, and the user's loader is left as it was.
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -99,10 +99,40 @@ class LoaderSource:
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
         seed = 0 if generator is None else generator.initial_seed()
-        for own in _own_generators(self.loader):
+        held = {own: own.get_state() for own in _own_generators(self.loader)}
+        for own in held:
             own.manual_seed(seed)
-        self.loader._iterator = None  # workers that persist would carry their generators into the next epoch
-        return self.loader
+        return _restoring(iter(self._with_new_workers()), held)
+
+    def _with_new_workers(self) -> DataLoader[Any]:
+        """Workers that persist would carry their generators into the next epoch."""
+        given = self.loader
+        if not given.persistent_workers or type(given) is not DataLoader:
+            return given
+        batches: dict[str, Any] = {"batch_sampler": given.batch_sampler}
+        if given.batch_sampler is None:
+            batches = {"batch_size": None, "sampler": given.sampler}
+        return DataLoader(
+            given.dataset,
+            **batches,
+            num_workers=given.num_workers,
+            collate_fn=given.collate_fn,
+            pin_memory=given.pin_memory,
+            timeout=given.timeout,
+            worker_init_fn=given.worker_init_fn,
+            multiprocessing_context=given.multiprocessing_context,
+            generator=given.generator,
+            prefetch_factor=given.prefetch_factor,
+        )
+
+
+def _restoring(batches: Iterator[Any], held: Mapping[torch.Generator, Tensor]) -> Iterator[Any]:
+    """The batches; generators get their state back when they end, or nobody wants more of them."""
+    try:
+        yield from batches
+    finally:
+        for generator, state in held.items():
+            generator.set_state(state)
 
 
 class StreamSource:
@@ -197,24 +227,14 @@ def steps_per_epoch(source: Source, batch_size: int) -> int:
     return -(-len(source) // batch_size)
 
 
-def first_rows(source: Source, batch_size: int, generator: torch.Generator) -> int:
-    """The checksum of a first batch: what a checkpoint of version 0.1 knows of its data."""
-    return _checksum(labelled(next(iter(source.batches(batch_size, generator)))), 0)
-
-
-def all_rows(source: Source, batch_size: int) -> int:
-    """The checksum of every row of an epoch, in the source's own order: one pass over the data."""
-    checksum = 0
-    for batch in source.batches(batch_size):
-        checksum = _checksum(labelled(batch), checksum)
-    return checksum
-
-
-def _checksum(batch: Batch, before: int) -> int:
-    for tensor in (*tensors(batch.inputs), batch.labels):
-        values = tensor.detach().cpu().contiguous()
-        before = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, before)
-    return before
+def checksum(source: Source, batch_size: int) -> int:
+    """Of every row of an epoch, in the source's own order: one pass over the data."""
+    found = 0
+    for batch in map(labelled, source.batches(batch_size)):
+        for tensor in (*tensors(batch.inputs), batch.labels):
+            values = tensor.detach().cpu().contiguous()
+            found = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, found)
+    return found
 
 
 def _own_generators(loader: DataLoader[Any]) -> Iterator[torch.Generator]:

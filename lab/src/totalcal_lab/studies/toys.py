@@ -17,7 +17,7 @@ from totalcal.functional.cells import blend
 from totalcal.models import TuringProcess
 from totalcal.nets import mlp
 from totalcal.parts import EvidentialHead, ExternalMemory, IdentityKeys, Noise, ResidualEvidence
-from totalcal.training import Pass, TensorSource, Trainer
+from totalcal.training import TensorSource
 from totalcal.types import Batch, LossWeights
 
 if TYPE_CHECKING:
@@ -185,10 +185,12 @@ def run_toy(name: str, seed: int = 0, epochs: int = EPOCHS) -> Study:
         model = toy_process(toy)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     data, context = TensorSource(*toy.data), context_for(len(toy.classes))
-    descent = Trainer(model, Pass(model), optimizer, examples=len(data))
     for epoch in range(epochs):
         for batch in data.batches(len(data), generator):
-            descent.step(batch, context, epoch, 0, generator)
+            terms, _ = model.step(batch.inputs, batch.labels, context, generator)
+            optimizer.zero_grad()
+            terms.total(examples=len(data), epoch=epoch).backward()
+            optimizer.step()
     return Study(toy, model.eval(), seed)
 
 

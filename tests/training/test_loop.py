@@ -1,4 +1,4 @@
-"""The step: optimisers, schedules, numbers that are not finite."""
+"""The loop: optimisers, schedules, numbers that are not finite."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +12,9 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from totalcal import bnn, fit, softmax, train
 from totalcal.errors import DivergenceError, UnknownNameError
+from totalcal.training.loop import flushed_denormals
+from totalcal.training.optimizers import PlannedSchedule, build_optimizer
 from totalcal.training.options import Optimisation
-from totalcal.training.step import Schedule, build_optimizer, flushed_denormals
 
 
 def test_the_cosine_moves_once_an_epoch(quadrants: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -52,14 +53,20 @@ def test_unknown_names_are_refused(wrong: Optimisation, quadrants: tuple[torch.T
         fit(softmax(nn.Linear(2, 3), 3), quadrants, epochs=1, optimisation=wrong)
 
 
-def test_denormal_numbers_are_zeros_within_and_kept_after() -> None:
-    with flushed_denormals():
-        flushed = torch.tensor([1e-30]) * torch.tensor([1e-10])
-    kept = torch.tensor([1e-30]) * torch.tensor([1e-10])
-    if not torch.set_flush_denormal(False):
+def denormals_are_kept() -> bool:
+    return bool(torch.tensor([1e-30]) * torch.tensor([1e-10]) > 0)
+
+
+@pytest.mark.parametrize("flushed_by_the_user", [False, True])
+def test_denormal_numbers_are_zeros_within_and_what_they_were_after(flushed_by_the_user: bool) -> None:
+    if not torch.set_flush_denormal(flushed_by_the_user):
         pytest.skip("this processor cannot flush denormal numbers")
-    assert flushed.item() == 0
-    assert kept.item() > 0
+    try:
+        with flushed_denormals():
+            assert not denormals_are_kept()
+        assert denormals_are_kept() is not flushed_by_the_user
+    finally:
+        torch.set_flush_denormal(False)
 
 
 class Root(nn.Module):
@@ -102,26 +109,26 @@ def test_a_mask_of_minus_infinity_is_no_divergence(quadrants: tuple[torch.Tensor
 def test_one_cycle_is_pytorchs_own(steps: int) -> None:
     weight = nn.Parameter(torch.zeros(1))
     ours, theirs = SGD([weight], lr=0.2), SGD([weight], lr=0.2)
-    schedule = Schedule(ours, Optimisation(learning_rate=0.2, schedule="one_cycle"), 4, steps // 4)
+    schedule = PlannedSchedule(ours, Optimisation(learning_rate=0.2, schedule="one_cycle"), 4, steps // 4)
     reference = OneCycleLR(theirs, max_lr=0.2, total_steps=steps, cycle_momentum=False)
     for _ in range(steps - 1):
         assert ours.param_groups[0]["lr"] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-9)
         ours.step(), theirs.step()
         schedule.after_step(), reference.step()
-        schedule.after_epoch()  # moves by steps alone
+        schedule.after_epoch(None)  # moves by steps alone
 
 
 def test_a_warm_up_rises_to_the_schedule_that_would_have_been() -> None:
     rates = {}
     for warmup in (0.0, 1.5):
         optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-        schedule = Schedule(optimizer, Optimisation("sgd", 1.0, warmup=warmup), epochs=4, steps=10)
+        schedule = PlannedSchedule(optimizer, Optimisation("sgd", 1.0, warmup=warmup), epochs=4, steps=10)
         rates[warmup] = []
         for step in range(40):
             rates[warmup].append(optimizer.param_groups[0]["lr"])
             optimizer.step()
             schedule.after_step()
             if step % 10 == 9:
-                schedule.after_epoch()
+                schedule.after_epoch(None)
     assert rates[1.5][:15] == pytest.approx([rates[0.0][i] * (i + 1) / 15 for i in range(15)])
     assert rates[1.5][15:] == pytest.approx(rates[0.0][15:])
