@@ -122,4 +122,4 @@ def test_half_precision_is_averaged_in_single() -> None:
     weights.average.n_averaged.fill_(10**6)
     for _ in range(100):
         weights.update()
-    assert float(weights.average.module.weight) == pytest.approx(start + 0.00995, abs=2e-4)
+    assert weights.average.module.weight.item() == pytest.approx(start + 0.00995, abs=2e-4)
