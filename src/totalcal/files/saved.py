@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
@@ -42,6 +42,9 @@ from totalcal.memory.domain import DomainMemory
 from totalcal.memory.thumbnails import Thumbnails
 from totalcal.models.process import Context, TuringProcess, as_context
 from totalcal.types import Batch, Draws, Predictive, Sampling
+
+if TYPE_CHECKING:
+    from totalcal.report.model_page import ModelReport
 
 ClassName = str | int | float | bool
 
@@ -131,6 +134,23 @@ class Model:
         if self.gate is None:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))
+
+    def report(self, test: Any, ood: Mapping[str, Any] | None = None) -> "ModelReport":
+        """Judge the model on test rows and on rows of other domains, before and after calibration.
+
+        Args:
+            test: (inputs, labels) that nothing was trained, fitted or chosen on.
+            ood: Out-of-distribution inputs by name.
+
+        Returns:
+            The report; `save("report.html")` writes a page, `save("card.md")` the model card alone.
+
+        Example:
+            `model.report(test, ood={"letters": letters}).save("report.html")`
+        """
+        from totalcal.calibration.reporting import report_on
+
+        return report_on(self, test, ood)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""

@@ -12,6 +12,7 @@ from .compare import Difference as Difference
 from .compare import Summary as Summary
 from .compare import aggregate as aggregate
 from .compare import bold as bold
+from .compare import bootstrap_difference as bootstrap_difference
 from .compare import by_seed as by_seed
 from .compare import flat_line as flat_line
 from .compare import has_learned as has_learned
@@ -52,6 +53,7 @@ from .labels import is_score as is_score
 from .labels import labelled as labelled
 from .labels import place as place
 from .labels import seeds_in_words as seeds_in_words
+from .model_page import ModelReport as ModelReport
 from .page import page as page
 from .page import within_limits as within_limits
 from .table import NOTHING as NOTHING

@@ -42,7 +42,11 @@ def _with_plots(part: Chapter, most: int) -> Chapter:
     return replace(part, sections=sections)
 
 
-def page(chapters: Sequence[Chapter], warnings: Sequence[str] = ()) -> str:
+def page(
+    chapters: Sequence[Chapter],
+    warnings: Sequence[str] = (),
+    made_from: str = "the records of the runs",
+) -> str:
     """The whole report as HTML; every string that comes from a user is escaped."""
     script = _template("sort.js")
     return (
@@ -51,6 +55,7 @@ def page(chapters: Sequence[Chapter], warnings: Sequence[str] = ()) -> str:
         .render(
             chapters=chapters,
             warnings=warnings,
+            made_from=made_from,
             style=_template("style.css"),
             script=script,
             script_hash=_content_hash(script),

@@ -1,0 +1,168 @@
+"""What a calibrated model is worth on test rows: measured here, made into a page by `totalcal.report`."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from totalcal.calibration.calibrator import NoCalibrator
+from totalcal.errors import LabelError
+from totalcal.inputs import Inputs, as_inputs, blocks, joined, labelled
+from totalcal.report.model_page import Domain, Example, Judged, ModelReport
+from totalcal.scores.arrays import class_numbers, plain
+from totalcal.scores.streaming import Rows
+from totalcal.scores.streaming import blocks as row_blocks
+from totalcal.types import Predictive
+
+if TYPE_CHECKING:
+    from totalcal.files.saved import Model
+
+_EXAMPLES = 6
+_LARGEST_SIDE = 256
+
+
+def report_on(
+    model: "Model", test: Rows, ood: Mapping[str, Rows] | None = None, *, batch_size: int = 256
+) -> ModelReport:
+    """Judge a model on test rows, before and after calibration, and on rows of other domains.
+
+    Args:
+        model: What `calibrate` or `load` gave.
+        test: Rows with labels that nothing was trained, fitted or chosen on.
+        ood: Out-of-distribution sets by name, which need no labels. None of them changes the model.
+        batch_size: How many rows pass at once.
+
+    Returns:
+        The report: `save("report.html")` or `save("card.md")`.
+    """
+    inputs, labels = _labelled(model, test, batch_size)
+    started = time.perf_counter()
+    after = _predicted(model, inputs, batch_size)
+    seconds = time.perf_counter() - started
+    bare = replace(model, gate=None, sets=None)
+    calibrator = model.process.calibrator
+    try:
+        model.process.calibrator = NoCalibrator()
+        before = _predicted(bare, inputs, batch_size)
+        panel = {name: _rows(rows, batch_size) for name, rows in (ood or {}).items()}
+        entropies = {name: _predicted(bare, rows, batch_size).entropy for name, rows in panel.items()}
+    finally:
+        model.process.calibrator = calibrator
+    domains, examples = [], _examples(inputs, after, "test")
+    for name, rows in panel.items():
+        prediction = _predicted(model, rows, batch_size)
+        domains.append(
+            Domain(
+                name=name,
+                entropy=plain(entropies[name]),
+                entropy_after=plain(prediction.entropy),
+                familiarity=None if prediction.domain is None else plain(prediction.familiarity),
+                unfamiliarity=None if prediction.domain is None else plain(prediction.unfamiliarity),
+                verdicts=tuple(prediction.decision) if model.gate is not None else (),
+            )
+        )
+        examples += _examples(rows, prediction, name)
+    return ModelReport(
+        title=str(model).partition("\n")[0].partition(":")[0],
+        classes=tuple(map(str, model.classes or range(model.process.num_classes))),
+        labels=labels.numpy(),
+        before=_judged(before, model),
+        after=_judged(after, model),
+        domains=tuple(domains),
+        examples=tuple(examples),
+        story=None if model.summary is None else str(model.summary),
+        promise="" if model.gate is None else model.gate.promise,
+        costs={
+            "time per row": f"{1000 * seconds / max(len(labels), 1):.2f} ms",
+            "weights": f"{sum(weight.numel() for weight in model.process.parameters()):,}",
+            "numbers in the memory": f"{sum(each.numel() for each in model.process.domain.buffers()):,}",
+            "predictions": _made(after),
+        },
+    )
+
+
+def _judged(prediction: Predictive, model: "Model") -> Judged:
+    knows = prediction.domain is not None
+    return Judged(
+        probabilities=plain(prediction.probabilities),
+        entropy=plain(prediction.entropy),
+        familiarity=plain(prediction.familiarity) if knows else None,
+        unfamiliarity=plain(prediction.unfamiliarity) if knows else None,
+        verdicts=tuple(prediction.decision) if prediction.gate is not None else (),
+    )
+
+
+def _made(prediction: Predictive) -> str:
+    from totalcal.decisions.predictions import in_words, sampling_of
+
+    return in_words(sampling_of(prediction))
+
+
+def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:
+    if isinstance(test, tuple) and len(test) == 2:
+        rows, labels = test
+        known = plain(labels)
+        numbers = known if known.dtype.kind in "iu" else class_numbers(labels, model.classes)
+        return rows, torch.as_tensor(numbers).long()
+    parts, truths = [], []
+    for part, truth in row_blocks(test, batch_size):
+        if truth is None:
+            raise LabelError("the test rows of a report need labels: give them as (inputs, labels).")
+        parts.append(as_inputs(part))
+        truths.append(truth)
+    return joined(parts), torch.cat(truths)
+
+
+def _rows(rows: Any, batch_size: int) -> Any:
+    if isinstance(rows, list):
+        return joined([labelled(batch)[0] for batch in rows])
+    return rows
+
+
+def _predicted(model: "Model", rows: Any, batch_size: int) -> Predictive:
+    """In blocks, where rows are tensors; a table passes whole."""
+    if model.steps is not None or model.preprocessing is not None:
+        return model.predict(rows)
+    parts: Sequence[Inputs] = list(blocks(as_inputs(rows), batch_size))
+    return Predictive.joined([model.predict(part) for part in parts])
+
+
+def _examples(rows: Any, prediction: Predictive, where: str) -> list[Example]:
+    """The rows that are refused most clearly, with their pictures if they are some."""
+    if prediction.gate is None:
+        return []
+    verdicts, why = prediction.decision, prediction.why
+    refused = [row for row, verdict in enumerate(verdicts) if verdict != "accept"]
+    score = prediction.entropy if prediction.domain is None else prediction.unfamiliarity
+    refused.sort(key=lambda row: -float(score[row]))
+    labels, confidence = prediction.labels, prediction.confidence
+    return [
+        Example(
+            where=where,
+            label=str(labels[row]),
+            confidence=float(confidence[row]),
+            verdict=verdicts[row],
+            why=why[row],
+            picture=_picture(rows, row),
+        )
+        for row in refused[:_EXAMPLES]
+    ]
+
+
+def _picture(rows: Any, row: int) -> Any:
+    """A row as bytes, height × width × channels, where it can be one."""
+    if not isinstance(rows, torch.Tensor | np.ndarray) or not len(rows):
+        return None
+    values = plain(rows[row])
+    if values.ndim == 3 and values.shape[0] in (1, 3):
+        values = np.moveaxis(values, 0, -1)
+    if values.ndim == 2:
+        values = values[..., None]
+    if values.ndim != 3 or values.shape[-1] not in (1, 3) or max(values.shape) > _LARGEST_SIDE:
+        return None
+    low, high = float(values.min()), float(values.max())
+    return ((values - low) / max(high - low, 1e-9) * 255).astype(np.uint8)

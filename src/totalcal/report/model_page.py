@@ -1,0 +1,428 @@
+"""The page of one model: before and after calibration, its domain, its decisions, its card."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from totalcal.errors import InputError
+from totalcal.report.blocks import Block, Chapter, Gallery, Listing, Picture, Plot, Plots, Prose, Section
+from totalcal.report.compare import Difference, bootstrap_difference
+from totalcal.report.drawing import BLUE, IN_DISTRIBUTION, OOD, RULE, VERMILLION, address, legend_above
+from totalcal.report.page import page
+from totalcal.report.table import Entry, Table
+
+Floats = npt.NDArray[np.float64]
+ACCEPT, ASK, NOT_MY_DOMAIN = "accept", "ask", "not my domain"
+_BINS = 15
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was predicted for the test rows."""
+
+    probabilities: Floats
+    entropy: Floats
+    familiarity: Floats | None
+    unfamiliarity: Floats | None
+    verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What was predicted for rows of another domain; `entropy` is that of the net as it was."""
+
+    name: str
+    entropy: Floats
+    entropy_after: Floats
+    familiarity: Floats | None
+    unfamiliarity: Floats | None
+    verdicts: tuple[str, ...]
+
+
+class Example(NamedTuple):
+    """A row that was refused, and why."""
+
+    where: str
+    label: str
+    confidence: float
+    verdict: str
+    why: str
+    picture: Any
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What a model is worth on test rows: `save` writes a page (.html) or its model card (.md).
+
+    Example:
+        `model.report(test, ood={"letters": letters}).save("report.html")`
+    """
+
+    title: str
+    classes: tuple[str, ...]
+    labels: npt.NDArray[Any]
+    before: Judged
+    after: Judged
+    domains: tuple[Domain, ...] = ()
+    examples: tuple[Example, ...] = ()
+    story: str | None = None
+    promise: str = ""
+    costs: Mapping[str, str] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, or the model card alone if the path ends in .md.
+
+        Raises:
+            InputError: If the path ends in neither .html nor .md.
+        """
+        writers: dict[str, Callable[[], str]] = {".html": self.to_html, ".md": self.to_markdown}
+        suffix = Path(path).suffix.lower()
+        if suffix not in writers:
+            raise InputError(f"a report is written as .html or .md, but {path} ends in neither.")
+        Path(path).write_text(writers[suffix](), encoding="utf-8")
+
+    def to_html(self) -> str:
+        """One page that needs nothing else."""
+        sections = [
+            Section(
+                "verdict", "In short", "On test rows that nothing was chosen on.", [Prose(self.verdict, True)]
+            ),
+            Section("scores", "Before and after", _HOW_TO_READ, [self._scores()]),
+            Section("calibration", "Does confidence mean what it says?", _RELIABILITY, [self._reliability()]),
+            Section("decisions", "What it accepts", _DECISIONS, [self._decisions(), self._risk()]),
+        ]
+        if self.domains:
+            sections.append(Section("domain", "Does it know its domain?", _DOMAIN, self._domain()))
+        if self.examples:
+            sections.append(Section("refused", "What it refuses, and why", _REFUSED, self._refused()))
+        sections.append(Section("card", "Model card", "To keep beside the model.", self._card()))
+        chapter = Chapter("model", self.title, "one model", f"{len(self.labels)} test rows", sections)
+        return page([chapter], made_from="the model and its test rows")
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    @property
+    def verdict(self) -> str:
+        """What calibration changed, in a few sentences; a difference counts if 0 is not in its interval."""
+        told = "; ".join(row.in_words for row in self._rows())
+        domain = ""
+        if self.domains and self.after.verdicts:
+            accepted = (f"{_share(each.verdicts, ACCEPT):.1%} of {each.name}" for each in self.domains)
+            inside = f"{_share(self.after.verdicts, ACCEPT):.1%} of the test rows"
+            domain = f" It accepts {inside}, {', '.join(accepted)}."
+        return f"Calibration: {told}.{domain}"
+
+    def to_markdown(self) -> str:
+        """The model card: what it is, figures, promises, limits."""
+        rows = [
+            f"| {row.title} | {row.show(row.before)} | {row.show(row.after)} | {row.interval} |"
+            for row in self._rows()
+        ]
+        lines = [
+            f"# Model card: {self.title}",
+            "",
+            f"Classes: {', '.join(self.classes[:50])}{', …' if len(self.classes) > 50 else ''}.",
+            "",
+            "## Figures",
+            "",
+            f"On {len(self.labels)} test rows; differences with intervals of 95 % over rows (bootstrap).",
+            "",
+            "| | as trained | calibrated | difference |",
+            "|---|---:|---:|---:|",
+            *rows,
+            "",
+        ]
+        if self.after.verdicts:
+            lines += ["## Decisions", "", *self._decision_lines(), "", f"Promised: {self.promise}.", ""]
+        if self.story is not None:
+            lines += ["## How it was made", "", "```", self.story, "```", ""]
+        lines += ["## Costs", "", *(f"- {name}: {value}" for name, value in self.costs.items()), ""]
+        lines += ["## Limits", "", *(f"- {limit}" for limit in self._limits()), ""]
+        return "\n".join(lines)
+
+    def _limits(self) -> list[str]:
+        limits = [
+            "Promises hold on average over held-out sets, for inputs drawn as the held-out ones; after a "
+            "shift of the data they have to be made anew.",
+            "An input of another domain may look familiar: see the OOD sets above for how often.",
+        ]
+        if self.after.familiarity is None:
+            limits.append(
+                "There is no memory of a domain: nothing tells an input from elsewhere but its entropy."
+            )
+        if len(self.labels) < 500:
+            limits.append(f"{len(self.labels)} test rows leave the figures wide intervals.")
+        return limits
+
+    def _decision_lines(self) -> list[str]:
+        found = [("test", self.after.verdicts), *((each.name, each.verdicts) for each in self.domains)]
+        return [
+            f"- {name}: "
+            + ", ".join(f"{_share(verdicts, word):.1%} {word}" for word in (ACCEPT, ASK, NOT_MY_DOMAIN))
+            for name, verdicts in found
+        ]
+
+    def _rows(self) -> "list[_Row]":
+        """Scores before and after, each with an interval of the difference over rows."""
+        one, two, labels = self.before, self.after, self.labels
+        rows = []
+        for title, percent, score in (("error", True, _error), ("NLL", False, _nll), ("ECE", True, _ece)):
+            sides = [one.probabilities, labels], [two.probabilities, labels]
+            values = score(*sides[0]), score(*sides[1])
+            rows.append(_Row(title, True, percent, *values, bootstrap_difference(score, [sides])))
+        for each in self.domains:
+            inside, outside = two.unfamiliarity, each.unfamiliarity
+            if inside is None or outside is None:
+                inside, outside = two.entropy, each.entropy_after
+            sets = [([one.entropy], [inside]), ([each.entropy], [outside])]
+            values = _auroc(one.entropy, each.entropy), _auroc(inside, outside)
+            title = f"OOD AUROC, {each.name}"
+            rows.append(_Row(title, False, True, *values, bootstrap_difference(_auroc, sets)))
+        return rows
+
+    def _scores(self) -> Table:
+        rows = [
+            (
+                Entry(row.title),
+                Entry(row.show(row.before), sort=row.before),
+                Entry(row.show(row.after), sort=row.after, bold=row.is_better, note=row.interval),
+            )
+            for row in self._rows()
+        ]
+        caption = "After calibration OOD inputs are told apart by familiarity, before by the entropy."
+        return Table.of_rows("scores", caption, ["", "as trained", "calibrated"], rows)
+
+    def _reliability(self) -> Plots:
+        plots = [
+            Plot(
+                name=name,
+                title=title,
+                alternative=f"Accuracy against confidence, {title}",
+                draw=_reliability_of(judged.probabilities, self.labels),
+                size=(3.2, 3.0),
+            )
+            for name, title, judged in (
+                ("before", "as trained", self.before),
+                ("after", "calibrated", self.after),
+            )
+        ]
+        return Plots(
+            "reliability", "Dots: bins of confidence, their area the rows in them. Bars: rows per bin.", plots
+        )
+
+    def _decisions(self) -> Block:
+        if not self.after.verdicts:
+            return Prose("This model has no decisions: it was not calibrated, or on too few rows.")
+        right = self.after.probabilities.argmax(1) == self.labels
+        sets = [
+            (
+                "test, right",
+                [v for v, good in zip(self.after.verdicts, right, strict=True) if good],
+            ),
+            (
+                "test, wrong",
+                [v for v, good in zip(self.after.verdicts, right, strict=True) if not good],
+            ),
+            *((each.name, list(each.verdicts)) for each in self.domains),
+        ]
+        rows = [
+            (Entry(f"{name} ({len(verdicts)})"), *(_percent(_share(verdicts, word)) for word in _VERDICTS))
+            for name, verdicts in sets
+            if verdicts
+        ]
+        return Table.of_rows("decisions", f"Promised: {self.promise}.", ["", *_VERDICTS], rows)
+
+    def _risk(self) -> Plots:
+        plot = Plot(
+            name="risk",
+            title="error among the answered",
+            alternative="Error against the share of test rows answered, before and after",
+            draw=self._draw_risk,
+            size=(4.2, 2.6),
+        )
+        return Plots("risk", "The most confident are answered first.", [plot])
+
+    def _draw_risk(self, axes: Any) -> None:
+        for judged, name, colour in ((self.before, "as trained", RULE), (self.after, "calibrated", BLUE)):
+            order = np.argsort(judged.entropy, kind="stable")
+            wrong = (judged.probabilities.argmax(1) != self.labels)[order]
+            share = np.arange(1, len(wrong) + 1) / len(wrong)
+            axes.plot(share, np.cumsum(wrong) / np.arange(1, len(wrong) + 1), color=colour, label=name)
+        axes.set_xlabel("share answered")
+        axes.set_ylabel("error")
+        legend_above(axes)
+
+    def _domain(self) -> list[Block]:
+        blocks: list[Block] = []
+        inside = self.after.familiarity
+        if inside is None:
+            return [Prose("There is no memory: inputs are told apart by their entropy alone.")]
+        plots = [
+            Plot(
+                name=f"familiarity-{place}",
+                title=each.name,
+                alternative=f"Familiarity of test rows and of {each.name}",
+                draw=_familiarities(inside, each.familiarity, each.name, OOD[place % len(OOD)]),
+            )
+            for place, each in enumerate(self.domains)
+            if each.familiarity is not None
+        ]
+        blocks.append(Plots("familiarity", "Of rows of the domain the familiarity is uniform.", plots))
+        return blocks
+
+    def _refused(self) -> list[Block]:
+        shown = [each for each in self.examples if each.picture is not None]
+        if shown:
+            pictures = [
+                Picture(
+                    address(each.picture),
+                    f"{each.verdict}, predicted {each.label}",
+                    f"{each.where}: {each.verdict}",
+                    f"{each.label}, {each.confidence:.2f}. {each.why}",
+                )
+                for each in shown
+            ]
+            return [Gallery("The clearest cases of each set", pictures)]
+        rows = [
+            (
+                Entry(each.where),
+                Entry(each.verdict),
+                Entry(each.label),
+                _percent(each.confidence),
+                Entry(each.why),
+            )
+            for each in self.examples
+        ]
+        return [Table.of_rows("refused", "", ["set", "decision", "label", "confidence", "why"], rows)]
+
+    def _card(self) -> list[Block]:
+        costs = [(Entry(name), Entry(value)) for name, value in self.costs.items()]
+        blocks: list[Block] = [Table.of_rows("costs", "", ["costs", ""], costs)]
+        if self.story is not None:
+            blocks.append(Listing("How it was made", self.story, folded=False))
+        blocks.append(Listing("The card as Markdown", self.to_markdown()))
+        return blocks
+
+
+_VERDICTS = (ACCEPT, ASK, NOT_MY_DOMAIN)
+_HOW_TO_READ = (
+    "Differences with their intervals of 95 % over test rows (bootstrap); bold: better beyond doubt."
+)
+_RELIABILITY = "On the diagonal, of the answers given with 80 % confidence 80 % are right."
+_DECISIONS = "Of inputs like the held-out ones few are refused, by promise; of others as many as it can tell."
+_DOMAIN = "Familiarity is a p-value: of inputs of the domain, 5 % have one of .05 or less."
+_REFUSED = "The most unfamiliar inputs of each set, with what the net answers."
+
+
+class _Row(NamedTuple):
+    title: str
+    lower_is_better: bool
+    percent: bool
+    before: float
+    after: float
+    difference: Difference
+
+    def show(self, value: float) -> str:
+        return f"{100 * value:.1f} %" if self.percent else f"{value:.4f}"
+
+    @property
+    def interval(self) -> str:
+        scale, digits = (100, 1) if self.percent else (1, 4)
+        low, mean, high = (scale * getattr(self.difference, name) for name in ("low", "mean", "high"))
+        return f"{mean:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+    @property
+    def in_words(self) -> str:
+        change = f"{self.show(self.before)} → {self.show(self.after)}"
+        if self.difference.low <= 0 <= self.difference.high:
+            return f"{self.title} the same but for chance ({change})"
+        return f"{self.title} {'better' if self.is_better else 'worse'} ({change})"
+
+    @property
+    def is_better(self) -> bool:
+        difference = self.difference
+        return difference.high < 0 if self.lower_is_better else difference.low > 0
+
+
+def _error(probabilities: Floats, labels: Any) -> float:
+    return float((probabilities.argmax(1) != labels).mean())
+
+
+def _nll(probabilities: Floats, labels: Any) -> float:
+    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-300)).mean())
+
+
+def _ece(probabilities: Floats, labels: Any) -> float:
+    confidence, right = probabilities.max(1), probabilities.argmax(1) == labels
+    place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    gaps = np.bincount(place, confidence - right, minlength=_BINS)
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+def _auroc(inside: Floats, outside: Floats) -> float:
+    """How often a row of the other domain has the higher score; ties count half."""
+    ranked = np.sort(inside)
+    below = np.searchsorted(ranked, outside, "left") + np.searchsorted(ranked, outside, "right")
+    return float(below.mean() / (2 * len(inside)))
+
+
+def _share(verdicts: Sequence[str], word: str) -> float:
+    return Counter(verdicts)[word] / max(len(verdicts), 1)
+
+
+def _percent(value: float) -> Entry:
+    return Entry(f"{100 * value:.1f} %", sort=value)
+
+
+def _reliability_of(probabilities: Floats, labels: Any) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        confidence, right = probabilities.max(1), probabilities.argmax(1) == labels
+        edges = np.linspace(0, 1, _BINS + 1)
+        place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+        counts = np.bincount(place, minlength=_BINS)
+        full = counts > 0
+        mean = np.bincount(place, confidence, minlength=_BINS)[full] / counts[full]
+        accuracy = np.bincount(place, right, minlength=_BINS)[full] / counts[full]
+        axes.bar(edges[:-1], 0.25 * counts / counts.max(), 1 / _BINS, align="edge", color=RULE)
+        for left, number in zip(edges[:-1][full], counts[full], strict=True):
+            height = 0.25 * number / counts.max()
+            axes.text(left + 0.5 / _BINS, height + 0.01, str(number), ha="center", fontsize=5)
+        axes.plot([0, 1], [0, 1], color=RULE, linewidth=0.8)
+        axes.scatter(mean, accuracy, s=6 + 60 * counts[full] / counts.sum(), color=BLUE, zorder=3)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+        axes.set_xlabel("confidence")
+        axes.set_ylabel("accuracy")
+
+    return draw
+
+
+def _familiarities(inside: Floats, outside: Floats | None, name: str, colour: str) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        edges = np.linspace(0, 1, 21)
+        for values, label, shade in ((inside, "test", IN_DISTRIBUTION), (outside, name, colour)):
+            if values is not None:
+                axes.hist(
+                    values,
+                    edges,
+                    weights=np.full(len(values), 1 / len(values)),
+                    alpha=0.6,
+                    color=shade,
+                    label=label,
+                )
+        axes.axvline(0.05, color=VERMILLION, linewidth=0.8, linestyle="--")
+        axes.set_xlabel("familiarity")
+        axes.set_ylabel("share of rows")
+        legend_above(axes, columns=2)
+
+    return draw

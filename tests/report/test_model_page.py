@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import nn
+
+import totalcal
+from totalcal.errors import InputError
+from totalcal.report.compare import bootstrap_difference
+from totalcal.report.model_page import _auroc, _ece
+from totalcal.scores import ece
+
+CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
+
+
+def drawn(rows, seed):
+    noise = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (rows,), generator=noise)
+    return CENTRES[labels] + torch.randn(rows, 2, generator=noise), labels
+
+
+@pytest.fixture(scope="module")
+def model():
+    net = nn.Linear(2, 3)
+    with torch.no_grad():
+        net.weight.copy_(4 * CENTRES)
+        net.bias.copy_(-2 * CENTRES.square().sum(1))
+    names = ["<b>", "two", "three"]
+    return totalcal.calibrate(net, drawn(400, 0), drawn(300, 1), classes=names, progress=False)
+
+
+@pytest.fixture(scope="module")
+def report(model):
+    return model.report(drawn(500, 2), ood={"far": drawn(200, 3)[0] + 20, "near": drawn(200, 4)[0] + 3})
+
+
+def test_the_page_needs_nothing_else_and_escapes_what_a_user_wrote(report, tmp_path):
+    report.save(tmp_path / "it.html")
+    page = (tmp_path / "it.html").read_text()
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert "<b>, two" not in page
+    for heading in ("In short", "Before and after", "Does it know its domain?", "Model card"):
+        assert heading in page
+
+
+def test_the_card_has_figures_promises_and_limits(report, tmp_path):
+    report.save(tmp_path / "card.md")
+    card = (tmp_path / "card.md").read_text()
+    for part in ("| NLL |", "| OOD AUROC, far |", "## Decisions", "at most 5%", "## Limits", "## Costs"):
+        assert part in card
+
+
+def test_a_net_that_was_too_sure_is_said_to_be_better_now(report):
+    assert "NLL better" in report.verdict
+    assert "0.0% of far" in report.verdict
+
+
+def test_the_model_is_as_it_was_after_a_report(model, report):
+    assert model.process.calibrator.log_temperature > 0
+    assert model.summary is not None
+
+
+def test_a_report_is_a_page_or_a_card(report, tmp_path):
+    with pytest.raises(InputError, match="html"):
+        report.save(tmp_path / "report.pdf")
+
+
+def test_a_model_without_a_memory_has_a_report_too():
+    sure = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).repeat(100, 1)
+    labels = torch.tensor([0, 1, 1, 0, 0, 1, 0, 1]).repeat(25)
+    model = totalcal.calibrate_probabilities(sure, labels)
+    page = model.report((sure, labels), ood={"flat": torch.full((50, 2), 0.5)}).to_html()
+    assert "no memory" in page
+
+
+def test_scores_of_the_page_are_those_of_their_rooms():
+    noise = np.random.default_rng(0)
+    probabilities, labels = noise.dirichlet(np.ones(3), 200), noise.integers(3, size=200)
+    assert _ece(probabilities, labels) == pytest.approx(float(ece(probabilities, labels)))
+    inside, outside = noise.integers(5, size=50).astype(float), noise.integers(3, 8, size=70).astype(float)
+    truth = roc_auc_score([0] * 50 + [1] * 70, np.concatenate([inside, outside]))
+    assert _auroc(inside, outside) == pytest.approx(truth)
+
+
+def test_an_interval_over_rows_is_that_of_the_normal_law_for_a_mean():
+    noise = np.random.default_rng(0)
+    one, two = noise.normal(size=2000), noise.normal(0.2, size=2000)
+    found = bootstrap_difference(np.mean, [([one], [two])], repetitions=2000)
+    reach = 1.96 * np.std(two - one) / np.sqrt(2000)
+    assert found.high - found.low == pytest.approx(2 * reach, rel=0.1)
