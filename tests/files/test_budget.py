@@ -30,7 +30,7 @@ def test_what_no_reader_foresees_ends_in_an_error_and_not_in_a_larger_process():
 
 def test_the_net_counts(monkeypatch):
     monkeypatch.setattr(budget, "_limit", 10**9)
-    monkeypatch.setattr(budget, "_held", lambda: 9 * 10**8)
+    monkeypatch.setattr(budget, "held", lambda: 9 * 10**8)
     assert room() == 10**8
     check_room(10**8, "a file")
     with pytest.raises(InputError, match="a file takes 190 MB, and 95 MB of the budget are left"):

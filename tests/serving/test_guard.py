@@ -1,6 +1,7 @@
 """Hostile clients get a clear refusal, and the service stays up."""
 
 import http.client
+import json
 import socket
 import time
 
@@ -74,6 +75,12 @@ def test_malformed_bodies_are_refused_with_a_reason(client, content, kind, statu
         {"name": "inputs", "datatype": [], "shape": [1], "data": ["x"]},
         {"name": "inputs", "datatype": "FP32", "shape": [1, 1, 8, 8], "data": [None] * 64},
         {"name": "inputs", "datatype": "FP32", "shape": [1, 1, 8, 8], "data": [10**39] * 64},
+        {"name": "inputs", "datatype": "INT8", "shape": [1, 1, 8, 8], "data": [300] * 64},
+        {"name": "inputs", "datatype": "INT8", "shape": [1, 1, 8, 8], "data": [0.5] * 64},
+        {"name": "inputs", "datatype": "UINT8", "shape": [1, 1, 8, 8], "data": [-1] * 64},
+        {"name": "inputs", "datatype": "BOOL", "shape": [1, 1, 8, 8], "data": [5] * 64},
+        {"name": "inputs", "datatype": "FP16", "shape": [1, 1, 8, 8], "data": [70000] * 64},
+        {"name": "inputs", "datatype": "FP32", "shape": [1] * 65, "data": [1]},
     ],
 )
 def test_malformed_tensors_are_refused_with_a_reason(client, tensor):
@@ -170,6 +177,23 @@ def test_no_answer_without_the_token(serve):
         assert nobody.get("/about", headers={"Authorization": b"Bearer \xe9"}).status_code == 401
     with running.client(headers={"Authorization": f"Bearer {TOKEN}"}) as known:
         assert known.post("/predict", json={"row": [0] * 64}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["[::1].evil", "localhost.evil", "localhost:8:8", "[::1", "a@localhost"])
+def test_a_host_that_only_begins_like_this_machine_is_refused(client, host):
+    assert client.get("/", headers={"Host": host}).status_code == 421
+
+
+def test_a_client_that_has_said_all_is_still_answered(running):
+    body = b'{"row": ' + json.dumps([0.5] * 64).encode() + b"}"
+    head = "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))  # until it is closed, which is at once
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'"class"' in answer
 
 
 def test_a_page_elsewhere_cannot_ask_by_another_name(client):

@@ -46,7 +46,7 @@ def limit_memory(most: int | None = None) -> int:
 
 def room() -> int:
     """Bytes that may still be allocated."""
-    return max((_usual() if _limit is None else _limit) - _held(), 0)
+    return max((_usual() if _limit is None else _limit) - held(), 0)
 
 
 def check_room(promised: int, what: str) -> None:
@@ -96,6 +96,14 @@ class Pool:
                 self.taken -= count
 
 
+def give_back() -> None:
+    """Return to the system what was freed: the C library keeps it, in a service for ever."""
+    with suppress(OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def number_of_bytes(text: str) -> int:
     """What a user calls a size: bytes, or with K, M, G.
 
@@ -107,7 +115,7 @@ def number_of_bytes(text: str) -> int:
 
 
 def _usual() -> int:
-    return _held() + int(SHARE * _available())
+    return held() + int(SHARE * _available())
 
 
 def _available() -> int:
@@ -126,7 +134,7 @@ def _available() -> int:
     return max(min(found), 0)
 
 
-def _held() -> int:
+def held() -> int:
     """Bytes that this process holds of its own: what stands in files on the disk is not counted."""
     with suppress(OSError, ValueError, IndexError):
         pages = Path("/proc/self/statm").read_text().split()

@@ -55,6 +55,7 @@ MOST_PIXELS: Final = 50_000_000
 PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 BYTES_PER_PIXEL: Final = 12  # three copies of four bytes: decoded, turned, brought to the mode
 LARGE_PICTURE: Final = 16_000_000  # pixels: beyond them JPEGs are decoded at a half, a quarter or an eighth
+_BYTES_PER_VALUE: Final = 80  # of JSON, an empty list among others; what is smaller has no commas
 _ORIENTATION: Final = 0x0112  # of EXIF
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _CHUNK: Final = 1 << 20
@@ -159,23 +160,31 @@ def read_json(path: "StrPath", most: int = MOST_TEXT) -> Any:
     return parse_json(read_text(path, most), str(path))
 
 
-def parse_json(text: str, where: str) -> Any:
+def parse_json(text: str, where: str, most_values: int | None = None) -> Any:
     """The value that a JSON text stands for; lists nest 64 deep and integers have 40 digits at the most.
 
     Args:
         text: The text.
         where: Named in an error: a file, or a file and a line.
+        most_values: How many values there may be, counted before any of them is made; as many as the budget
+            allows if not given.
 
     Raises:
         UnreadableFileError: If the text is not JSON, or exceeds a limit.
+        InputError: If its values do not fit into the budget of memory.
 
     Example:
         >>> parse_json('{"a": [1, 2.5]}', "here")
         {'a': [1, 2.5]}
     """
+    brackets = text.count("[") + text.count("{")
+    values = brackets + text.count(",") + 1
+    if most_values is not None and values > most_values:
+        raise UnreadableFileError(f"{where} has {values} values, more than the {most_values} expected.")
+    check_room(values * _BYTES_PER_VALUE, where)
     try:
         value = json.loads(text, parse_int=_integer, object_pairs_hook=_object)
-        if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
+        if brackets > MOST_DEPTH and _depth(text) > MOST_DEPTH:
             raise ValueError(f"nested more than {MOST_DEPTH} deep")
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair cannot be written again

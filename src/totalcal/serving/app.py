@@ -12,13 +12,15 @@ import numpy.typing as npt
 from totalcal import __version__
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
+from totalcal.files.budget import BusyError
 from totalcal.files.predicting.answers import Answers, class_names, score_names
 from totalcal.serving import schema
-from totalcal.serving.batching import BusyError, ClosedError
+from totalcal.serving.batching import ClosedError
 from totalcal.serving.bodies import inference, rows_for_people
-from totalcal.serving.guard import Guard, RefusalError, Scope
+from totalcal.serving.guard import Guard, RefusalError, Scope, taking
 from totalcal.serving.service import Service
 
+_COPIES = 4  # of rows, on their way through the model
 THREE_TERMS = ("reducible", "irreducible", "data")
 _PROTOCOL = "/v2/models/{name}"
 _POLICY = (
@@ -54,7 +56,13 @@ def application(service: Service) -> Any:
     _add_metrics(app, service)
     app.openapi_schema = schema.completed(app.openapi(), service.name, service.token is not None)
     return Guard(
-        app, service.limits, service.token, _paths(app), service.batcher.expect, service.metrics.answered
+        app,
+        service.limits,
+        service.pool,
+        service.token,
+        _paths(app),
+        service.batcher.expect,
+        service.metrics.answered,
     )
 
 
@@ -144,7 +152,7 @@ def _add_protocol(app: Any, service: Service) -> None:
     @_post(app, f"{_PROTOCOL}/infer", schema.infer_body(shape, most, outputs), schema.tensors())
     async def infer(name: str, request: Request) -> Response:
         _check_name(service, name)
-        asked = inference(await request.body(), given, most)
+        asked = await service.read(await request.body(), inference, given, most)
         _check_outputs(asked.outputs, outputs)
         found = _tensors(await _answered(service, asked.rows))
         if asked.outputs:
@@ -165,12 +173,8 @@ def _add_predictions(app: Any, service: Service) -> None:
     names = [str(name) for name in class_names(service.saved)]
 
     async def rows_of(request: Request) -> list[npt.NDArray[Any]]:
-        kind, content = request.headers.get("content-type", ""), await request.body()
-        if kind.startswith("application/json"):
-            return rows_for_people(content, kind, given, most)
-        return await asyncio.to_thread(  # decoding a picture takes its time
-            rows_for_people, content, kind, given, most
-        )
+        kind = request.headers.get("content-type", "")
+        return await service.read(await request.body(), rows_for_people, kind, given, most)
 
     @_post(app, "/predict", taken, schema.predictions(names))
     async def predict(request: Request) -> Response:
@@ -208,17 +212,19 @@ def _paths(app: Any) -> Callable[[Scope], str]:
 
 
 async def _answered(service: Service, rows: Sequence[npt.NDArray[Any]]) -> Answers:
+    needed = _COPIES * sum(row.nbytes for row in rows)
     try:
-        answer = asyncio.wrap_future(service.batcher.submit(rows))
-        found = await asyncio.wait_for(answer, service.limits.seconds)
+        with taking(service.pool, needed, "the work on these rows"):
+            answer = asyncio.wrap_future(service.batcher.submit(rows))
+            found = await asyncio.wait_for(answer, service.limits.seconds)
     except (BusyError, ClosedError) as error:
         raise RefusalError(503, str(error), **{"Retry-After": "1"}) from error
     except TimeoutError as error:
         raise RefusalError(
             503, f"no answer within {service.limits.seconds:g} seconds: ask again later, or with fewer rows."
         ) from error
-    except (TotalcalError, RuntimeError, ValueError) as error:  # a net says in its own words what it cannot
-        raise RefusalError(422, f"the model cannot take these rows: {str(error)[:300]}") from error
+    except TotalcalError as error:
+        raise RefusalError(422, str(error)[:400]) from error
     if not all(np.isfinite(values).all() for values in _always_there(found)):
         raise RefusalError(422, "the model has no answer to these rows: their numbers are too large for it.")
     return found

@@ -12,14 +12,11 @@ from typing import Any
 import numpy.typing as npt
 
 from totalcal.errors import TotalcalError
+from totalcal.files.budget import BusyError
 from totalcal.files.predicting.answers import Answers
 
 Row = npt.NDArray[Any]
 Model = Callable[[Sequence[Row]], Answers]
-
-
-class BusyError(TotalcalError):
-    """More rows wait than the service holds: come again later."""
 
 
 class ClosedError(TotalcalError):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from totalcal.data.preprocessing import Preprocessing
 from totalcal.errors import InputError, TotalcalError
 from totalcal.files.predicting.inputs import rows_of, structured
-from totalcal.files.reading import parse_json
+from totalcal.files.reading import MOST_AXES, parse_json
 from totalcal.serving.guard import RefusalError
 from totalcal.serving.schema import DATATYPES, LARGEST, PICTURES
 
@@ -28,7 +28,7 @@ def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | No
     """
     kind = kind.partition(";")[0].strip().lower()
     if kind == "application/json":
-        return _from_json(_parsed(content), preprocessing, most)
+        return _from_json(_parsed(content, preprocessing, most), preprocessing, most)
     if kind == "text/csv":
         return _from_file(content, "rows.csv", preprocessing, most)
     if kind in PICTURES:
@@ -50,7 +50,7 @@ def inference(content: bytes, preprocessing: Preprocessing | None, most: int) ->
     Raises:
         RefusalError: If there are too many rows (413), or the request is not one of the protocol (422).
     """
-    request = _parsed(content)
+    request = _parsed(content, preprocessing, most)
     tensors = request.get("inputs") if isinstance(request, dict) else None
     if not isinstance(tensors, list) or not all(isinstance(each, dict) for each in tensors):
         raise RefusalError(422, "a request is an object with a list `inputs` of tensors.")
@@ -95,15 +95,31 @@ def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None,
         raise RefusalError(422, f"`datatype` is one of {', '.join(DATATYPES)}, not {str(datatype)[:40]!r}.")
     if not isinstance(shape, list) or not shape or not all(_is_length(axis) for axis in shape):
         raise RefusalError(422, "`shape` is a list of lengths, the first of them the number of rows.")
+    if len(shape) > MOST_AXES:
+        raise RefusalError(422, f"`shape` has at most {MOST_AXES} axes, not {len(shape)}.")
     _check_count(shape[0], most)
     values = _numbers(tensor.get("data"))
     if values.size != int(np.prod([float(axis) for axis in shape])):
         raise RefusalError(422, f"`data` has {values.size} numbers, but `shape` promises {shape}.")
+    _check_datatype(values, datatype)
     if preprocessing is None and datatype.startswith(("INT", "UINT")):
         values = values.astype(np.int64)
     elif preprocessing is None:
         values = values.astype(np.float32)
     return _checked(values.reshape(shape), preprocessing)
+
+
+def _check_datatype(values: npt.NDArray[np.float64], datatype: str) -> None:
+    """Whether the numbers are of the type that they are said to be."""
+    if datatype.startswith("FP"):
+        largest = float(np.finfo(f"float{datatype[2:]}").max)
+        fits = not (np.abs(values) > largest).any()
+    else:
+        known = None if datatype == "BOOL" else np.iinfo(datatype.lower())
+        least, most = (0, 1) if known is None else (known.min, known.max)
+        fits = bool(((values >= least) & (values <= most) & (values == np.floor(values))).all())
+    if not fits:
+        raise RefusalError(422, f"`data` holds numbers that are no {datatype}.")
 
 
 def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> list[Row]:
@@ -189,9 +205,13 @@ def _is_length(axis: Any) -> bool:
     return isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < 2**31
 
 
-def _parsed(content: bytes) -> Any:
+def _parsed(content: bytes, preprocessing: Preprocessing | None, most: int) -> Any:
+    """The JSON of a body, of no more values than the most rows have, each with lists around its axes."""
+    width = None if preprocessing is None else int(np.prod(preprocessing.shape))
     try:
-        return parse_json(content.decode(), "the body")
+        return parse_json(
+            content.decode(), "the body", None if width is None else most * (2 * width + 2) + 100
+        )
     except InputError as error:
         raise RefusalError(422, str(error)[:200]) from error
     except UnicodeDecodeError as error:

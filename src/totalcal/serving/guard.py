@@ -3,11 +3,16 @@
 import asyncio
 import hmac
 import json
+import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from totalcal.errors import InputError
+from totalcal.files.budget import BusyError, Pool
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -16,6 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:]*)(:[0-9]{1,5})?")
 OPEN = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 
 
@@ -42,6 +48,19 @@ class RefusalError(Exception):
         self.status, self.reason, self.headers = status, reason, headers
 
 
+@contextmanager
+def taking(pool: Pool, count: int, what: str) -> Iterator[None]:
+    """So much of the service's memory, or a refusal."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(pool.taking(count, what))
+        except BusyError as error:
+            raise RefusalError(503, str(error), **{"Retry-After": "1"}) from error
+        except InputError as error:
+            raise RefusalError(413, str(error)) from error
+        yield
+
+
 class Guard:
     """Refuses what is not allowed before the application sees it, and writes one line of log per request.
 
@@ -55,12 +74,13 @@ class Guard:
         self,
         app: Asgi,
         limits: Limits,
+        pool: Pool,
         token: str | None,
         paths: Callable[[Scope], str],
         on_body: Callable[[int], None],
         on_answer: Callable[[str, int, float], None],
     ) -> None:
-        self.app, self.limits, self.token = app, limits, token
+        self.app, self.limits, self.pool, self.token = app, limits, pool, token
         self.paths, self.on_body, self.on_answer = paths, on_body, on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,9 +98,10 @@ class Guard:
         body = 0
         try:
             self._check_client(scope)
-            content = await self._body(scope, receive)
-            body = len(content)
-            await self.app(scope, _replayed(content, receive), sending)
+            with ExitStack() as held:
+                content = await self._body(scope, receive, held)
+                body = len(content)
+                await self.app(scope, _replayed(content, receive), sending)
         except RefusalError as refusal:
             await respond(sending, refusal)
         finally:
@@ -103,7 +124,7 @@ class Guard:
                 reason = "a token is needed: send the header 'Authorization: Bearer …'."
                 raise RefusalError(401, reason, **{"WWW-Authenticate": "Bearer"})
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
         if scope["method"] in ("GET", "HEAD"):
             return b""
         claimed = dict(scope["headers"]).get(b"content-length", b"0")
@@ -112,13 +133,13 @@ class Guard:
         self.on_body(1)
         try:
             async with asyncio.timeout(self.limits.seconds):
-                return await self._received(receive)
+                return await self._received(receive, held)
         except TimeoutError as error:
             raise too_slow(self.limits.seconds) from error
         finally:
             self.on_body(-1)
 
-    async def _received(self, receive: Receive) -> bytes:
+    async def _received(self, receive: Receive, held: ExitStack) -> bytes:
         content = bytearray()
         while True:
             message = await receive()
@@ -126,9 +147,11 @@ class Guard:
                 raise RefusalError(
                     400, "the client went away before its request was whole.", Connection="close"
                 )
-            content += message.get("body", b"")
-            if len(content) > self.limits.body:
+            more = message.get("body", b"")
+            if len(content) + len(more) > self.limits.body:
                 raise self._too_large()
+            held.enter_context(taking(self.pool, len(more), "the request"))
+            content += more
             if not message.get("more_body", False):
                 return bytes(content)
 
@@ -165,14 +188,13 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without its port.
+    """The name in a Host header, without its port; nothing where the header is no name.
 
-    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("evil.example")
-    ('localhost', '::1', 'evil.example')
+    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("evil.example"), _name("[::1].evil")
+    ('localhost', '::1', 'evil.example', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    found = _HOST.fullmatch(host.lower())
+    return found[1].strip("[]") if found else ""
 
 
 def _log(**entry: Any) -> None:

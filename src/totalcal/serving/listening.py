@@ -80,6 +80,14 @@ def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
             if self.cycle is not before:
                 self._head_is_due = _cancelled(self._head_is_due)
 
+        def eof_received(self) -> bool:  # type: ignore[override]
+            """A client that has said all may still listen: it is answered before its connection is closed."""
+            cycle = self.cycle
+            is_waiting = cycle is not None and not cycle.more_body and not cycle.response_complete
+            if is_waiting:
+                cycle.keep_alive = False
+            return is_waiting
+
         def pause_writing(self) -> None:
             super().pause_writing()
             self._reading_is_due = self.loop.call_later(seconds, self.transport.abort)

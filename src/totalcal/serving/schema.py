@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from totalcal.files.reading import MOST_AXES
 from totalcal.serving.guard import OPEN
 
 Schema = dict[str, Any]
@@ -118,7 +119,7 @@ def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -
     A model whose preprocessing gives the shape of a row takes one.
     """
     rows: Schema = {"type": "integer", "minimum": 1, "maximum": most}
-    lengths = listed(_COUNT, minItems=1)
+    lengths = listed(_COUNT, minItems=1, maxItems=MOST_AXES)
     if shape is not None:
         axes = [rows, *({"const": length} for length in shape)]
         lengths = {"type": "array", "prefixItems": axes, "minItems": len(axes), "maxItems": len(axes)}

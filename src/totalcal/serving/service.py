@@ -1,13 +1,15 @@
 """A model in service: its batches, what it has seen, and the counters for Prometheus."""
 
+import asyncio
 import base64
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from totalcal import __version__
 from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.predictions import in_words
 from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.budget import Pool, give_back, held, room
 from totalcal.files.predicting.answers import Answers, answers, check_draws, class_names
 from totalcal.files.saved import Model
 from totalcal.files.whole_files import write_whole
@@ -26,6 +29,9 @@ from totalcal.serving.guard import Limits, RefusalError
 from totalcal.types import Draws
 
 _MOST_SHOWN = 16
+_AT_ONCE = 1 << 16  # bytes of JSON that are read sooner than a thread is told to
+_WORTH_GIVING_BACK = 1 << 26
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -58,6 +64,9 @@ class Service:
         _check_steps(self.saved)
         self.monitor = self._monitor()
         self.lock = threading.Lock()
+        self.pool = Pool(room() // 2)  # for what clients send; the other half is for the work on it
+        self._held = held()
+        self._readers = ThreadPoolExecutor(1, "totalcal-reader")
         self.metrics = Metrics(self)
         self.batcher = Batcher(self._answers, gather=self.gather, exact=self.exact, on_batch=self._watch)
 
@@ -71,6 +80,29 @@ class Service:
 
     def _answers(self, rows: Sequence[npt.NDArray[Any]]) -> Answers:
         return answers(self.saved, rows, self.draws)
+
+    async def read(self, content: bytes, make: Callable[..., Result], *more: Any) -> Result:
+        """What `make` makes of the bytes that a client sent, one client's after the other's.
+
+        Decoding takes many times the memory of what is sent, so that it is never done for many at once; and
+        it takes its time, in which others are answered.
+        """
+        if len(content) <= _AT_ONCE and content[:1] in (b"{", b"["):
+            return make(content, *more)
+        work = asyncio.get_running_loop().run_in_executor(self._readers, self._read, make, content, *more)
+        try:
+            return await asyncio.wait_for(work, self.limits.seconds)
+        except TimeoutError as error:
+            busy = f"others' requests are being read for {self.limits.seconds:g} seconds: ask again later."
+            raise RefusalError(503, busy, **{"Retry-After": "1"}) from error
+
+    def _read(self, make: Callable[..., Result], *given: Any) -> Result:
+        try:
+            return make(*given)
+        finally:
+            if held() - self._held > _WORTH_GIVING_BACK:
+                give_back()
+                self._held = held()
 
     def _watch(self, found: Answers, seconds: float) -> None:
         self.metrics.take(found, seconds)
@@ -106,6 +138,7 @@ class Service:
     def close(self) -> None:
         """Answer what was accepted, then write down what was seen."""
         self.batcher.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
         if self.state is not None and self.monitor is not None:
             write_whole(self.state, json.dumps(self.monitor.as_json()))
 

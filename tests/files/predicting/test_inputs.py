@@ -211,15 +211,15 @@ def test_an_array_that_holds_no_rows_of_numbers_is_refused(tmp_path, rows):
 @pytest.mark.parametrize("rows", [np.zeros((1, 10**8)), np.zeros(4), np.zeros((2, 3, 4))])
 def test_rows_of_another_shape_are_refused_before_one_is_read(tmp_path, rows):
     np.savez_compressed(tmp_path / "rows.npz", rows)
-    before = budget._held()
+    before = budget.held()
     with pytest.raises(ShapeError, match=r"takes rows of shape \(4,\)"):
         rows_of(tmp_path / "rows.npz", Preprocessing((4,), torch.zeros(4), torch.ones(4)))
-    assert budget._held() - before < 50e6
+    assert budget.held() - before < 50e6
 
 
 def test_rows_that_do_not_fit_into_the_budget_are_refused_before_one_is_read(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "rows.npz", np.zeros((1, 10**8)))
-    monkeypatch.setattr(budget, "_limit", budget._held() + 10**9)
+    monkeypatch.setattr(budget, "_limit", budget.held() + 10**9)
     with pytest.raises(InputError, match=r"takes 3051 MB, and .* of the budget are left"):
         next(ArrayFile(tmp_path / "rows.npz").chunks(1))
 
