@@ -123,7 +123,13 @@ def demo_table(records: Sequence[Record]) -> Table:
     """A row per method; bold is what no other beats in a paired test over seeds."""
     best = {key: unbeaten(key, by_seed(records, key)) for key in SCORES}
     rows = [
-        (Entry(name), *(Entry(show(key, scores[key]), bold=name in best[key]) for key in SCORES))
+        (
+            Entry(name),
+            *(
+                Entry(show(key, scores[key], 3 if key == "nll" else None), bold=name in best[key])
+                for key in SCORES
+            ),
+        )
         for (_, _, name), scores in aggregate(records).items()
     ]
     titles = ["method", *(_title(key) for key in SCORES)]

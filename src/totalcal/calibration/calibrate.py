@@ -180,12 +180,18 @@ def _start(
     """A model as it is before calibration, of a copy of the net, and the data as it takes them."""
     names = None if classes is None else tuple(classes)
     if isinstance(net, Model):
-        return replace(net, process=copy.deepcopy(net.process), gate=None, sets=None), train, held_out
+        process = copy.deepcopy(net.process)
+        process.calibrator = NoCalibrator()
+        model = replace(net, process=process, classes=names or net.classes, gate=None, sets=None)
+        takes_rows = model.preprocessing is not None or model.steps is not None
+        encoded = _encoded if takes_rows else _as_tensors
+        return (model, *(encoded(model, rows, model.classes) for rows in (train, held_out)))
     if isinstance(net, TuringProcess):
         process = copy.deepcopy(net)
         process.calibrator = NoCalibrator()
         return Model(process, classes=names), train, held_out
     if isinstance(net, nn.Module):
+        train, held_out = (_as_tensors(None, rows, names) for rows in (train, held_out))
         return Model(_wrapped(net, held_out, batch_size), classes=names), train, held_out
     if hasattr(net, "as_model"):  # an estimator or a pipeline of ours
         model = net.as_model()
@@ -218,6 +224,13 @@ def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> Tens
     """A table and its labels, after the steps and the standardisation of an estimator."""
     table, labels = rows
     return TensorSource(model.inputs(table), torch.as_tensor(class_numbers(labels, names)))
+
+
+def _as_tensors(_: Any, rows: Any, names: Sequence[ClassName] | None) -> Any:
+    """A pair with labels in NumPy, or with names of classes for labels, as tensors; all else as it is."""
+    if isinstance(rows, tuple) and len(rows) == 2 and not isinstance(rows[1], Tensor):
+        return rows[0], torch.as_tensor(_numbers(rows[1], names)).long()
+    return rows
 
 
 def _numbers(labels: Values, names: Sequence[ClassName] | None) -> Any:

@@ -2,7 +2,7 @@
 
 import sys
 
-from totalcal.cli import demo, doctor, models  # noqa: F401
+from totalcal.cli import calibrate, demo, doctor, models  # noqa: F401
 from totalcal.cli.app import FIGURE, Example, ExitCode, app, application, ends_in, run_application
 
 __all__ = ["FIGURE", "Example", "ExitCode", "app", "application", "ends_in", "main", "run_application"]

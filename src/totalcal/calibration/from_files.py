@@ -1,0 +1,118 @@
+"""`calibrate` and `report` from files: what the command line calls."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
+from totalcal.errors import InputError, MissingExtraError
+from totalcal.files.own import load_named, made_backbone
+from totalcal.files.reading import read_npz, unreadable
+from totalcal.files.saved import Model
+from totalcal.scores.evaluate import read_outputs
+
+_MODEL = ".totalcal"
+_NPZ = ".npz"
+
+
+def calibrate_files(
+    given: Path | None,
+    train: Path | None,
+    held_out: Path | None,
+    *,
+    backbone: str | None = None,
+    label: str = "label",
+    alpha: float = 0.05,
+    beta: float = 0.05,
+) -> Model:
+    """Calibrate a saved model, a net of the user's own, or a file of probabilities.
+
+    Args:
+        given: A model file, or an .npz or table of probabilities with labels; None for a net alone.
+        train: Rows that the net was trained on: an .npz of `inputs` and `labels`, or a table.
+        held_out: Rows that it was not trained on, likewise.
+        backbone: `package.module:factory`: the user's own net, trained, or the one that the file needs.
+        label: The column of a table that holds the labels.
+        alpha: As in `calibrate`.
+        beta: As in `calibrate`.
+
+    Returns:
+        The calibrated model.
+
+    Raises:
+        InputError: If something is missing, or a file holds something else.
+    """
+    if given is not None and given.suffix.lower() != _MODEL:
+        probabilities, labels, classes = _probabilities(given, label)
+        return calibrate_probabilities(probabilities, labels, beta=beta, classes=classes)
+    if train is None or held_out is None:
+        raise InputError(
+            "a net is calibrated with the rows it was trained on and others: give --train and --held-out, an "
+            ".npz of `inputs` and `labels` each, or a table."
+        )
+    if given is None and backbone is None:
+        raise InputError("give a model file, a file of probabilities, or --backbone package.module:factory.")
+    net: Any = made_backbone(str(backbone)) if given is None else load_named(given, backbone)
+    rows = labelled_rows(train, label), labelled_rows(held_out, label)
+    return calibrate(net, *rows, alpha=alpha, beta=beta)
+
+
+def report_files(
+    model: Path,
+    test: Path,
+    ood: list[Path],
+    output: Path,
+    *,
+    backbone: str | None = None,
+    label: str = "label",
+) -> str:
+    """Write the report of a model file on files of rows; OOD sets are named by their files.
+
+    Returns:
+        The verdict in words.
+    """
+    saved = load_named(model, backbone)
+    panel = {path.stem: labelled_rows(path, label, needed=False)[0] for path in ood}
+    report = saved.report(labelled_rows(test, label), panel)
+    report.save(output)
+    return report.verdict
+
+
+def labelled_rows(path: str | os.PathLike[str], label: str = "label", needed: bool = True) -> tuple[Any, Any]:
+    """Rows and labels of an .npz (`inputs`, `labels`) or of a table with a column of labels."""
+    if Path(path).suffix.lower() == _NPZ:
+        arrays = read_npz(path, ("inputs", "labels"))
+        if "inputs" not in arrays or (needed and "labels" not in arrays):
+            raise InputError(f"{path} must hold the arrays `inputs` and `labels`.")
+        return arrays["inputs"], arrays.get("labels")
+    frame = _table(Path(path))
+    if label not in frame.columns:
+        if needed:
+            raise InputError(f"{path} has no column {label!r}: name the one of the labels, --label NAME.")
+        return frame, None
+    return frame.drop(columns=label), frame[label].to_numpy()
+
+
+def _probabilities(path: Path, label: str) -> tuple[Any, Any, tuple[Any, ...] | None]:
+    """Probabilities, labels and the names of the classes, which are the columns of a table."""
+    if path.suffix.lower() != _NPZ:
+        frame, labels = labelled_rows(path, label)
+        names = tuple(map(str, frame.columns))
+        words = np.array([str(each) for each in labels])
+        known = set(words) <= set(names)
+        return frame.to_numpy(dtype=np.float64), words if known else labels, names if known else None
+    saved = read_outputs(path)
+    if saved.labels is None or saved.kind != "probabilities" or saved.outputs.ndim != 2:
+        raise InputError(f"{path} must hold `probabilities`, rows × classes, and `labels`.")
+    return saved.outputs, saved.labels, None
+
+
+def _table(path: Path) -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "reading tables") from error
+    with unreadable(path, "a table"):
+        return pd.read_parquet(path) if path.suffix.lower() == ".parquet" else pd.read_csv(path)

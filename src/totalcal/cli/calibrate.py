@@ -1,0 +1,62 @@
+"""`totalcal calibrate`, `totalcal report`: from a trained net to a model one can trust, and its page."""
+
+from pathlib import Path
+
+import typer
+
+from totalcal.cli.app import OWN_BACKBONE, Example, app, ends_in
+
+_LABEL = typer.Option("label", help="The column of a table that holds the labels.")
+
+
+@app.command(
+    rich_help_panel="Start here",
+    epilog=Example("totalcal calibrate --backbone nets:mine --train a.npz --held-out b.npz -o it.totalcal"),
+)
+def calibrate(
+    given: Path | None = typer.Argument(
+        None, help="A model file, or an .npz or table of probabilities with labels; or give --backbone."
+    ),
+    train: Path | None = typer.Option(
+        None, help="Rows that trained the net: an .npz of `inputs` and `labels`, or a table."
+    ),
+    held_out: Path | None = typer.Option(None, help="Rows that did not, likewise."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", callback=ends_in(".totalcal"), help="The file to write."
+    ),
+    backbone: str | None = OWN_BACKBONE,
+    label: str = _LABEL,
+    alpha: float = typer.Option(0.05, help='The rate of "not my domain" among inputs of the domain.'),
+    beta: float = typer.Option(0.05, help='The rate of "ask" among the others answered correctly.'),
+) -> None:
+    """Calibrate a trained net: honest probabilities, a memory of its domain, decisions with promises."""
+    from totalcal.calibration.from_files import calibrate_files
+
+    model = calibrate_files(given, train, held_out, backbone=backbone, label=label, alpha=alpha, beta=beta)
+    model.save(output)
+    typer.echo(f"{model}\nwritten to {output}")
+
+
+@app.command(
+    rich_help_panel="Judge",
+    epilog=Example("totalcal report it.totalcal test.npz --ood letters.npz -o page.html"),
+)
+def report(
+    file: Path = typer.Argument(..., help="A model file."),
+    test: Path = typer.Argument(..., help="Test rows: an .npz of `inputs` and `labels`, or a table."),
+    ood: list[Path] = typer.Option([], "--ood", help="Rows of another domain, likewise; may be repeated."),
+    output: Path = typer.Option(
+        Path("report.html"),
+        "--output",
+        "-o",
+        callback=ends_in(".html", ".md"),
+        help="A page, or a model card.",
+    ),
+    backbone: str | None = OWN_BACKBONE,
+    label: str = _LABEL,
+) -> None:
+    """Judge a model before and after calibration, on test rows and other domains: one page."""
+    from totalcal.calibration.from_files import report_files
+
+    typer.echo(report_files(file, test, ood, output, backbone=backbone, label=label))
+    typer.echo(f"written to {output}")

@@ -1,0 +1,82 @@
+"""`totalcal calibrate` and `totalcal report` as people type them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.ensemble import RandomForestClassifier
+from typer.testing import CliRunner
+
+import totalcal
+from totalcal.cli import app
+
+NET = """
+import torch
+
+def trained():
+    torch.manual_seed(0)
+    net = torch.nn.Linear(6, 3)
+    rows = torch.load("train.pt")
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    for _ in range(100):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(rows[0]), rows[1]).backward()
+        optimizer.step()
+    return net
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def table():
+    return make_classification(900, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
+
+
+def test_an_own_net_becomes_a_file_and_a_page(table, tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    inputs, labels = table[0].astype(np.float32), table[1]
+    for name, rows in {"train": slice(300), "held": slice(300, 600), "test": slice(600, 900)}.items():
+        np.savez(f"{name}.npz", inputs=inputs[rows], labels=labels[rows])
+    np.savez("far.npz", inputs=inputs[600:] + 50)
+    torch.save((torch.tensor(inputs[:300]), torch.tensor(labels[:300])), "train.pt")
+    (tmp_path / "my_own_net.py").write_text(NET)
+    net = ("--backbone", "my_own_net:trained")
+    made = run("calibrate", *net, "--train", "train.npz", "--held-out", "held.npz", "-o", "it.totalcal")
+    assert made.exit_code == 0, made.output
+    assert "not my domain" in made.output
+    told = run("report", "it.totalcal", "test.npz", "--ood", "far.npz", *net, "-o", "page.html")
+    assert told.exit_code == 0, told.output
+    assert "0.0% of far" in told.output
+    assert (tmp_path / "page.html").exists()
+
+
+def test_a_table_of_probabilities_becomes_a_model(table, tmp_path):
+    forest = RandomForestClassifier(20, random_state=0).fit(table[0][:300], table[1][:300])
+    frame = pd.DataFrame(forest.predict_proba(table[0][300:]), columns=["a", "b", "c"])
+    frame["label"] = np.array(["a", "b", "c"])[table[1][300:]]
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    made = run("calibrate", tmp_path / "p.csv", "-o", tmp_path / "p.totalcal")
+    assert made.exit_code == 0, made.output
+    assert totalcal.load(tmp_path / "p.totalcal").classes == ("a", "b", "c")
+
+
+def test_a_saved_estimator_is_calibrated_on_tables(tmp_path):
+    frame = load_iris(as_frame=True).frame.rename(columns={"target": "label"}).sample(frac=1, random_state=0)
+    rows = frame.drop(columns="label")
+    estimator = totalcal.SoftmaxClassifier(max_epochs=10).fit(rows[:70], frame["label"][:70])
+    estimator.save(tmp_path / "iris.totalcal")
+    frame[:70].to_csv(tmp_path / "train.csv", index=False)
+    frame[70:].to_csv(tmp_path / "held.csv", index=False)
+    parts = ("--train", tmp_path / "train.csv", "--held-out", tmp_path / "held.csv")
+    made = run("calibrate", tmp_path / "iris.totalcal", *parts, "-o", tmp_path / "it.totalcal")
+    assert made.exit_code == 0, made.output
+    assert totalcal.load(tmp_path / "it.totalcal").summary is not None
+
+
+def test_what_is_missing_is_said(tmp_path):
+    assert "--train" in str(run("calibrate", "--backbone", "a:b", "-o", tmp_path / "x.totalcal").exception)
