@@ -23,12 +23,11 @@ FLAGS = (
 
 LONGEST = (
     "docs/test_tutorials.py", "docs/test_site.py", "exporting/test_program.py",
-    "estimator/test_classifier.py", "bench/test_grid.py", "contracts/test_backbones.py",
-    "faults/test_disasters.py", "report/test_page.py", "test_wrapping.py", "faults/test_mutations.py",
-    "studies/test_toys.py", "docs/test_readme.py", "files/test_own.py",
-    "docs/test_installed_skeleton.py", "contracts/test_wheel.py", "training/test_checkpoint.py",
-    "bench/test_domain.py", "test_process_compiling.py", "predicting/test_stream.py",
-    "docs/test_checklists.py", "bench/test_jobs.py", "test_remembering.py", "serving/test_schema.py",
+    "estimators/test_classifier.py", "grid/test_grid.py", "contracts/test_backbones.py",
+    "soak/test_disasters.py", "pages/test_page.py", "test_wrapping.py", "soak/test_mutations.py",
+    "studies/test_toys.py", "docs/test_readme.py", "files/test_own.py", "contracts/test_wheel.py",
+    "training/test_checkpoint.py", "grid/test_domain.py", "test_process_compiling.py",
+    "predicting/test_stream.py", "grid/test_jobs.py", "test_remembering.py", "serving/test_schema.py",
     "exporting/test_writing.py", "cli/test_app.py",
 )  # fmt: skip
 """Files of ten seconds or more, the longest first, so that no worker waits for another at the end."""

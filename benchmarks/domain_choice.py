@@ -1,6 +1,6 @@
 """What a domain memory knows a map by, and how it joins its statistics: chosen on held-out training images.
 
-    totalcal run fashion --preset laptop --models etp --seeds 1 --out runs
+    totalcal-lab run fashion --preset laptop --models etp --seeds 1 --out runs
     python benchmarks/domain_choice.py runs [--maps] [--data-dir DIR]
 
 Each finished run of images under `runs` remembers its domain with three fifths of its held-out images. The

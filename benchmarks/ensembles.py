@@ -1,6 +1,6 @@
 """Ensembles of finished runs against their members, and a student that learns from one.
 
-    totalcal run fashion --preset best --models etp --seeds 5 --out runs
+    totalcal-lab run fashion --preset best --models etp --seeds 5 --out runs
     python benchmarks/ensembles.py runs [--model etp] [--preset best] [--sizes 5 10] [--student FOLDER]
         [--data-dir DIR]
 

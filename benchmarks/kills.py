@@ -2,8 +2,8 @@
 
     python benchmarks/kills.py [--seeds 5] [--engines loky ray]
 
-`totalcal run digits --models all` runs once undisturbed; then, for each engine, with `kill -9` of a worker,
-of the command itself, and of a worker again. Tables and records must agree byte for byte.
+`totalcal-lab run digits --models all` runs once undisturbed; then, for each engine, with `kill -9` of a
+worker, of the command itself, and of a worker again. Tables and records must agree byte for byte.
 """
 
 import argparse

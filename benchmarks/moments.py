@@ -3,8 +3,8 @@
     python benchmarks/moments.py [RUN …] [--rows 10000]
     python benchmarks/moments.py --tables
 
-A RUN is the folder of a finished run (`totalcal run fashion --models bnn,etp`). Without one, small nets are
-trained on the digits here, or estimators on tables of scikit-learn, with draws that all rows share, as in
+A RUN is the folder of a finished run (`totalcal-lab run fashion --models bnn,etp`). Without one, small nets
+are trained on the digits here, or estimators on tables of scikit-learn, with draws that all rows share, as in
 files: ten draws of five seeds. OOD AUROC is that of the entropy, for each set of the task's panel. Ranks are
 Spearman's, of the entropy and the three terms, over test and OOD rows together; |Δp| is the mean over rows of
 the largest difference of a probability.

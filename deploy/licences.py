@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[1]
 _LONGEST = 80
 _HEAD = """# Licences of installed packages
 
-Every package that `pip install 'totalcal[all]'` brings, with the versions that the tests ran with. To install
-exactly these: `pip install --constraint deploy/pinned.txt 'totalcal[all]'`. totalcal itself is under the MIT
-licence. `make licences` writes this page from the packages' own metadata.
+Every package that `pip install 'totalcal[all]' totalcal-lab` brings, with the versions that the tests ran
+with. To install exactly these: `pip install --constraint deploy/pinned.txt 'totalcal[all]' totalcal-lab`.
+Both are under the MIT licence. `make licences` writes this page from the packages' own metadata.
 
 | package | version | licence, as stated by the package |
 | --- | --- | --- |
@@ -34,10 +34,10 @@ def needed(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[s
             yield canonicalize_name(wish.name), frozenset(wish.extras)
 
 
-def everything(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
-    """The packages that come with one, and with those, by name."""
+def everything(*asked_for: tuple[str, frozenset[str]]) -> dict[str, Distribution]:
+    """The packages that come with those asked for, and with these, by name; without those asked for."""
     found: dict[str, Distribution] = {}
-    waiting, seen = [(name, extras)], set()
+    waiting, seen = list(asked_for), set()
     while waiting:
         asked = waiting.pop()
         if asked in seen:
@@ -46,10 +46,10 @@ def everything(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
         try:
             found[asked[0]] = distribution(asked[0])
         except PackageNotFoundError:
-            raise SystemExit(f"{asked[0]} is not installed: pip install --editable '.[all]' first") from None
+            raise SystemExit(f"{asked[0]} is not installed: make .venv/test.done") from None
         waiting += needed(*asked)
-    del found[name]
-    return dict(sorted(found.items()))
+    own = {name for name, _ in asked_for}
+    return {name: found[name] for name in sorted(found.keys() - own)}
 
 
 def licence(package: Distribution) -> str:
@@ -72,7 +72,7 @@ def version(package: Distribution) -> str:
 
 
 def main() -> None:
-    packages = everything("totalcal", frozenset({"all"}))
+    packages = everything(("totalcal", frozenset({"all"})), ("totalcal-lab", frozenset()))
     rows = [f"| {name} | {version(package)} | {licence(package)} |" for name, package in packages.items()]
     (ROOT / "docs" / "licences.md").write_text(_HEAD + "\n".join(rows) + "\n", encoding="utf-8")
     pins = [f"{name}=={version(package)}" for name, package in packages.items()]

@@ -671,7 +671,7 @@ def read_a_checkpoint(path: Path) -> Any:
 RECORD = {
     "task": "digits", "preset": "laptop", "model": "etp", "seed": 0, "epochs": 2, "settings": {"epochs": 2},
     "error": 0.1, "nll": 0.3, "ece": 0.02, "ece_100": 0.03, "auroc": 0.9, "auroc/letters": 0.9,
-    "config": "abc", "majority_error": 0.9, "reduced": True,
+    "config": "abc", "majority_error": 0.9, "prediction": "ten draws", "reduced": True,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 GRID = (DOCS / "grid.md").read_text(encoding="utf-8")
 FORMATS = (DOCS / "formats.md").read_text(encoding="utf-8")
 RECORDS = sorted((DOCS / "results" / "records").glob("*.jsonl"))
-OF_THE_TRUTH = {"kl", "risk_correlation"}  # not in records: `totalcal truth` prints them
+OF_THE_TRUTH = {"kl", "risk_correlation"}  # not in records: `totalcal-lab truth` prints them
 
 
 def section(title: str) -> str:

@@ -276,7 +276,7 @@ def test_runs_of_other_settings_are_never_averaged_together():
         for seed, nll, settings in [
             (0, 0.2, {}),
             (1, 0.4, {}),
-            (0, 9.0, {"weight_kl": 0}),
+            (0, 9.0, {"weight_kl_scale": 0}),
             (1, 7.0, {"epochs": 1}),
         ]
     ]

@@ -1,4 +1,4 @@
-"""`totalcal data` on what needs no file, and `totalcal corrupt`."""
+"""`totalcal-lab data` on what needs no file, and `totalcal-lab corrupt`."""
 
 import json
 from dataclasses import replace

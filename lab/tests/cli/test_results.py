@@ -1,4 +1,4 @@
-"""`totalcal results` as people type it."""
+"""`totalcal-lab results` as people type it."""
 
 from typer.testing import CliRunner
 

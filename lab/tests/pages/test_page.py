@@ -16,7 +16,7 @@ from totalcal_lab.pages import write_figures, write_report
 from totalcal_lab.pages.boards import boards
 from totalcal_lab.pages.plots import first_seeds_in_words
 from totalcal_lab.pages.sections.provenance import commands
-from totalcal_lab.pages.sections.scores import seeds_in_words
+from totalcal_lab.pages.sections.scores import over_seeds
 from totalcal_lab.records.folders import RunFolder
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_tasks_are_chapters(make_run: Callable[..., object], tmp_path: Path) -> 
 
 
 def test_a_folder_without_finished_runs_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="totalcal status"):
+    with pytest.raises(InputError, match="totalcal-lab status"):
         write_report(tmp_path, tmp_path / "report.html")
 
 
@@ -169,10 +169,10 @@ def test_the_commands_name_all_that_differs_from_the_preset(runs: Path) -> None:
     (board,) = boards(runs)
     first, *reading = commands(board).splitlines()
     assert first == (
-        "totalcal run digits --models softmax,etp --seeds 2 --preset laptop "
+        "totalcal-lab run digits --models softmax,etp --seeds 2 --preset laptop "
         "--corruptions --corruption-types fog,snow --severities 1,2,3,4,5 --out runs"
     )
-    assert reading == ["totalcal table runs", "totalcal report runs -o report.html"]
+    assert reading == ["totalcal-lab table runs", "totalcal-lab report runs -o report.html"]
 
 
 def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
@@ -185,25 +185,17 @@ def test_models_with_other_seeds_get_commands_and_captions_of_their_own(
     make_run("ensemble", 1, settings={"members": 4})
     (board,) = boards(tmp_path / "runs")
     assert [command.partition(" --preset")[0] for command in commands(board).splitlines()[:-2]] == [
-        "totalcal run digits --models softmax,ensemble --seeds 2",
-        "totalcal run digits --models softmax --seeds 1 --first-seed 4",
-        "totalcal run digits --models etp --seeds 1 --first-seed 1",
-        "totalcal run digits --models ensemble --seeds 4 --first-seed 1",
+        "totalcal-lab run digits --models softmax,ensemble --seeds 2",
+        "totalcal-lab run digits --models softmax --seeds 1 --first-seed 4",
+        "totalcal-lab run digits --models etp --seeds 1 --first-seed 1",
+        "totalcal-lab run digits --models ensemble --seeds 4 --first-seed 1",
     ]
     fewer = "etp 1, ensemble (members=2) 1, ensemble (members=4) 1"
-    assert seeds_in_words(board) == f"Mean ± standard deviation over 3 seeds ({fewer})."
+    assert over_seeds(board) == f"Mean ± standard deviation over 3 seeds ({fewer})."
     assert first_seeds_in_words(board) == (
         "Curves of each model's first seed: "
         "0 of softmax, ensemble (members=2); 1 of etp, ensemble (members=4)."
     )
-
-
-def test_the_commands_name_settings_as_they_are_called_today(
-    make_run: Callable[..., object], tmp_path: Path
-) -> None:
-    make_run("etp", 0, settings={"weight_kl": 0.5})
-    (board,) = boards(tmp_path / "runs")
-    assert "--set weight_kl_scale=0.5" in commands(board)
 
 
 def test_of_very_many_settings_a_page_draws_what_a_person_can_look_at_and_folds_the_rest(
@@ -211,7 +203,7 @@ def test_of_very_many_settings_a_page_draws_what_a_person_can_look_at_and_folds_
 ) -> None:
     """100 settings took 198 s and 7.5 MB when each was drawn."""
     for number in range(70):
-        settings = {"weight_kl": number / 100}
+        settings = {"weight_kl_scale": number / 100}
         kept = artefacts(0, memory=True) if number in (3, 69) else None
         make_run("etp", 0, settings=settings, nll=1 - number / 100, artefacts=kept)
     html = page(tmp_path / "runs")

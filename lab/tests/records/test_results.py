@@ -10,7 +10,15 @@ from totalcal_lab.records.results import result_columns, result_lines, result_ta
 
 
 def _record(model, seed, task="fashion", settings=None, **scores):
-    known = {"error": 0.08, "ece": 0.02, "ece_100": 0.03, "nll": 0.3, "auroc": 0.9, "majority_error": 0.9}
+    known = {
+        "error": 0.08,
+        "ece": 0.02,
+        "ece_100": 0.03,
+        "nll": 0.3,
+        "auroc": 0.9,
+        "majority_error": 0.9,
+        "prediction": "ten draws",
+    }
     return {
         "task": task,
         "preset": "laptop",
@@ -66,7 +74,7 @@ def test_text_marks_the_best_with_a_star(columns):
 def test_settings_that_all_runs_share_name_the_column_and_others_the_row():
     (column,) = result_columns(
         [
-            _record("etp", 0, settings={"epochs": 5, "weight_kl": 0}),
+            _record("etp", 0, settings={"epochs": 5, "weight_kl_scale": 0}),
             _record("etp", 0, settings={"epochs": 5}),
         ]
     )

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -77,20 +76,6 @@ def test_reading_records_never_loads_torch():
     program = "import sys, totalcal_lab.records, totalcal_lab.records.paper; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_words_of_version_0_1_are_read_as_those_of_today(tmp_path):
-    path = tmp_path / "records.jsonl"
-    append(path, {**RECORD, "model": "np", "positive": "out-of-domain"})
-    (record,) = read(path)
-    assert (record["model"], record["positive"]) == ("neural_process", "out-of-distribution")
-
-
-def test_a_record_that_version_0_1_wrote_still_reads():
-    (record,) = read(Path(__file__).with_name("record_of_0.1.jsonl"))
-    assert record["totalcal"] == "0.1.0"
-    assert (record["model"], record["positive"]) == ("neural_process", "out-of-distribution")
-    assert record["error"] == 0.0835
 
 
 def test_lines_come_back_in_order(tmp_path):

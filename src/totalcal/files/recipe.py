@@ -214,6 +214,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(content: Any) -> Any:
+    """The argument that a file means: the other way round."""
     match content:
         case {"context_use": str(name)}:
             return ContextUse[name]

@@ -27,10 +27,10 @@ __all__ = ["MODELS", "GivenContext", "TuringProcess", "model_named", *MODELS]
 
 
 def model_named(name: str) -> Model:
-    """The factory of a model, by its name of today or of before.
+    """The factory of a model by its name.
 
     Args:
-        name: A key of `MODELS`, or an older name of one (`np`).
+        name: A key of `MODELS`.
 
     Returns:
         The function that makes the model: `factory(backbone, num_classes=10, …)`.
@@ -43,10 +43,9 @@ def model_named(name: str) -> Model:
         >>> model_named("etp")(nn.Linear(4, 3), num_classes=3).num_classes
         3
     """
-    known = registry.canonical(name)
-    if known not in MODELS:
+    if name not in MODELS:
         raise UnknownNameError("model", name, MODELS)
-    return MODELS[known]
+    return MODELS[name]
 
 
 if TYPE_CHECKING:

@@ -45,14 +45,13 @@ from .labels import better as better
 from .labels import by_column as by_column
 from .labels import column_title as column_title
 from .labels import common_settings as common_settings
-from .labels import current_name as current_name
 from .labels import describe as describe
-from .labels import described as described
 from .labels import in_order as in_order
 from .labels import is_score as is_score
 from .labels import labelled as labelled
 from .labels import place as place
 from .labels import seeds_in_words as seeds_in_words
+from .labels import settings_in_words as settings_in_words
 from .model_page import ModelReport as ModelReport
 from .page import page as page
 from .page import within_limits as within_limits

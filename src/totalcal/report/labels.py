@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from totalcal.errors import UnknownNameError
-from totalcal.registry import ORDER, canonical, current_setting
+from totalcal.registry import ORDER
 
 
 class Score(NamedTuple):
@@ -45,11 +45,6 @@ ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc
 Column = tuple[str, str]  # task, preset
 Record = Mapping[str, Any]
 """One run: what ran and how it scored, by the keys that docs/grid.md lists."""
-
-
-def current_name(model: str) -> str:
-    """What a model is called now; readers of records and of configurations ask here, and nobody else does."""
-    return canonical(model)
 
 
 def is_score(key: str) -> bool:
@@ -93,13 +88,13 @@ def column_title(task: str, preset: str, settings: Mapping[str, Any]) -> str:
     >>> column_title("fashion", "paper", {"epochs": 10})
     'fashion (paper, epochs=10)'
     """
-    return f"{task} ({', '.join(filter(None, [preset, described(settings)]))})"
+    return f"{task} ({', '.join(filter(None, [preset, settings_in_words(settings)]))})"
 
 
 def common_settings(records: Sequence[Record]) -> dict[str, Any]:
     """The settings that all records share: they belong to the column, not to its rows.
 
-    >>> common_settings([{"settings": {"epochs": 2, "weight_kl": 0}}, {"settings": {"epochs": 2}}])
+    >>> common_settings([{"settings": {"epochs": 2, "weight_kl_scale": 0}}, {"settings": {"epochs": 2}}])
     {'epochs': 2}
     """
     if not records:
@@ -111,7 +106,7 @@ def common_settings(records: Sequence[Record]) -> dict[str, Any]:
 def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The records of one column with the row's label for `model`, which has their settings in it.
 
-    >>> runs = [{"model": "etp", "settings": {"weight_kl": 0}}, {"model": "etp", "settings": {}}]
+    >>> runs = [{"model": "etp", "settings": {"weight_kl_scale": 0}}, {"model": "etp", "settings": {}}]
     >>> [record["model"] for record in labelled(runs)]
     ['etp (weight_kl_scale=0)', 'etp']
     """
@@ -126,17 +121,17 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 def place(label: str) -> tuple[int, str]:
     """Where a row or a model stands in a table: a key to sort by."""
-    model = canonical(label.partition(" ")[0])
+    model = label.partition(" ")[0]
     return (ORDER.index(model) if model in ORDER else len(ORDER), label)
 
 
-def described(settings: Mapping[str, Any]) -> str:
-    """Settings as a table shows them, by their names of today.
+def settings_in_words(settings: Mapping[str, Any]) -> str:
+    """Settings as a table shows them.
 
-    >>> described({"weight_kl": 0, "epochs": 2})
+    >>> settings_in_words({"weight_kl_scale": 0, "epochs": 2})
     'weight_kl_scale=0, epochs=2'
     """
-    return ", ".join(f"{current_setting(key)}={value}" for key, value in settings.items())
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def seeds_in_words(counts: Mapping[str, int]) -> str:
@@ -162,4 +157,4 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 def _label(record: Record, common: Mapping[str, Any]) -> str:
     own = {key: value for key, value in record.get("settings", {}).items() if key not in common}
-    return f"{record['model']} ({described(own)})" if own else str(record["model"])
+    return f"{record['model']} ({settings_in_words(own)})" if own else str(record["model"])

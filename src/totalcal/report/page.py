@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_PLOTS, FEWEST_PLOTS = 48, 4  # of a page, and of a chapter
-_LEFT_OUT = "Left out of so large a page. To see the figures: totalcal figures RUNS -o figs"
+_LEFT_OUT = "Left out of so large a page. To see the figures: totalcal-lab figures RUNS -o figs"
 
 
 def within_limits(chapters: Sequence[Chapter]) -> list[Chapter]:

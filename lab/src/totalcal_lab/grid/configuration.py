@@ -14,12 +14,11 @@ import totalcal_lab.backbones  # noqa: F401 - it registers the paper's nets
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import model_named
 from totalcal.nets import BACKBONES
-from totalcal.registry import current_setting, recorded, recorded_setting
 from totalcal.training import Contexts
 from totalcal_lab.grid.presets import Preset
 
-FORMAT = 1
-"""Raised when runs of before must not be taken for new ones: the same configuration means something else.
+FORMAT = 2
+"""Raised when the same configuration means something else than it did.
 Other draws of the same quantities, as a new order of random numbers gives, do not raise it."""
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -91,7 +90,7 @@ class RunConfig:
         return cls(
             content["task"],
             content["preset"],
-            recorded(content["model"]),
+            content["model"],
             content["seed"],
             content["sections"],
             content["settings"],
@@ -116,8 +115,9 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
     backbone = {**_defaults(BACKBONES[preset.backbone]), **preset.backbone_options}
     sections = {
         "model": {
-            "name": recorded(model),
-            **_by_recorded_names({**_defaults(model_named(model)), **preset.model_options.get(model, {})}),
+            "name": model,
+            **_defaults(model_named(model)),
+            **preset.model_options.get(model, {}),
         },
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
@@ -136,13 +136,12 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
 def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sections, dict[str, Any]]:
     """The settings with the overrides that apply here, and those of them that change anything.
 
-    A name is `weight_kl_scale` (or `weight_kl`, its name of before), or `judging.batch_size` where several
-    sections have one: otherwise the first of them is meant. What no section has is left alone: another model
-    may have it.
+    A name is `weight_kl_scale`, or `judging.batch_size` where several sections have one: otherwise the first
+    of them is meant. What no section has is left alone: another model may have it.
     """
     changed = {name: dict(section) for name, section in sections.items()}
     applied = {}
-    for name, value in _by_recorded_names(overrides).items():
+    for name, value in overrides.items():
         place = _find(changed, name)
         if place is None:
             continue
@@ -156,19 +155,9 @@ def overridden(sections: Sections, overrides: Mapping[str, Any]) -> tuple[Sectio
 def check_known(overrides: Mapping[str, Any], candidates: list[Sections]) -> None:
     """Every override must mean something to at least one of the configurations."""
     for name in overrides:
-        if not any(_find(sections, recorded_setting(name)) for sections in candidates):
-            known = {
-                current_setting(key)
-                for sections in candidates
-                for section in sections.values()
-                for key in section
-            }
+        if not any(_find(sections, name) for sections in candidates):
+            known = {key for sections in candidates for section in sections.values() for key in section}
             raise UnknownNameError("setting", name, sorted(known - {_NAME}))
-
-
-def _by_recorded_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Under the names that run configurations keep: a run is known by the hash of its settings."""
-    return {recorded_setting(name): value for name, value in settings.items()}
 
 
 def _find(sections: Sections, name: str) -> tuple[str, str] | None:

@@ -23,6 +23,7 @@ from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.building import load_data, restored_predictor
 from totalcal_lab.grid.configuration import RunConfig, derived
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
+from totalcal_lab.grid.judging import prediction_in_words
 from totalcal_lab.records.folders import RunFolder
 from totalcal_lab.records.store import append, read_lines
 
@@ -105,6 +106,7 @@ def _line(variant: Variant, config: RunConfig, tallies: Sequence[RunningScores])
         "ece": float(few.ece),
         "ece_100": float(many.ece),
         "examples": few.examples,
+        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
         "config": config.name,
     }
 

@@ -29,6 +29,7 @@ from totalcal_lab.grid.building import load_data, restored_predictor
 from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.corruptions import Restored, Variant, corrupted_batches
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
+from totalcal_lab.grid.judging import prediction_in_words
 from totalcal_lab.records.folders import RunFolder
 from totalcal_lab.records.store import append, read_lines, write_lines
 
@@ -78,9 +79,9 @@ class DomainJob:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run still has the lines that were written; a job of before did not count them."""
+        """Whether the run still has the lines that were written."""
         written = read_lines(self.folder.records_file)
-        return len(read_lines(self.run.domain_file)) >= (written[0]["lines"] if written else 1)
+        return bool(written) and len(read_lines(self.run.domain_file)) >= written[0]["lines"]
 
 
 def domain_jobs(
@@ -112,6 +113,7 @@ def judge_domain(
     common = {
         **config.identity,
         "config": config.name,
+        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
         "rows": ROWS,
         "taps": [str(tap) for tap in memory.taps],
     }
@@ -133,7 +135,8 @@ def _panel(config: RunConfig) -> tuple[str, ...]:
 
 
 def _left_out(config: RunConfig) -> Sequence[str | int] | None:
-    return config.sections["data"].get("left_out")
+    left_out: Sequence[str | int] | None = config.sections["data"]["left_out"]
+    return left_out
 
 
 def _verdict(config: RunConfig, process: TuringProcess, data: TaskData) -> Verdict:
@@ -210,6 +213,7 @@ def _under_corruption(
             familiarity = np.concatenate([p.familiarity.numpy() for p, _ in seen])
             yield {
                 "ood": f"corruption/{type}",
+                "prediction": "means",
                 "severity": severity,
                 "examples": len(wrong),
                 "error": float(wrong.mean()),

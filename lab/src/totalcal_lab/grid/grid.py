@@ -8,8 +8,6 @@ from typing import Any
 from totalcal.baselines import BASELINES, Nets
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS
-from totalcal.registry import canonical, recorded
-from totalcal.training import as_recorded
 from totalcal_lab.data.tasks import task as task_named
 from totalcal_lab.grid.building import (
     build_process,
@@ -25,7 +23,7 @@ from totalcal_lab.grid.presets import AUTHORS, authors_overrides, base_preset
 from totalcal_lab.records.folders import RunFolder
 from totalcal_lab.records.store import append
 
-_GROUPS = {"all": tuple(MODELS), "baselines": tuple(BASELINES), "rivals": tuple(BASELINES)}
+_GROUPS = {"all": tuple(MODELS), "baselines": tuple(BASELINES)}
 _PLAIN = "softmax"
 
 
@@ -33,7 +31,7 @@ def models_named(text: str) -> list[str]:
     """Models and baselines from a list with commas.
 
     Args:
-        text: Names; `all` is the family, `baselines` (or, as before, `rivals`) what it is compared with.
+        text: Names; `all` is the family, `baselines` what it is compared with.
 
     Returns:
         The names, each once, in the order given.
@@ -47,7 +45,7 @@ def models_named(text: str) -> list[str]:
     """
     known = [*MODELS, *BASELINES]
     words = [word.strip() for word in text.split(",")]
-    names = [canonical(name) for word in words for name in _GROUPS.get(word, (word,))]
+    names = [name for word in words for name in _GROUPS.get(word, (word,))]
     for name in names:
         if name not in known:
             raise UnknownNameError("model", name, [*known, *_GROUPS])
@@ -88,7 +86,7 @@ class Grid:
             raise InputError(f"a grid needs seeds ≥ 1, but got {seeds}.")
         if first_seed < 0:
             raise InputError(f"seeds are counted from 0, but the first is to be {first_seed}.")
-        names = _plain_first(list(map(canonical, models)))
+        names = _plain_first(models)
         check_known(self.overrides, [self._sections(name) for name in names])
         rows = [
             self._row([name for name in names if _nets(name) is not Nets.OF_ALL_SEEDS], seed)
@@ -118,9 +116,9 @@ class Grid:
         return RunConfig(
             self.task,
             self.preset,
-            recorded(name),
+            name,
             seed,
-            as_recorded(sections),
+            sections,
             settings,
             tuple(need.name for need in needs),
         )

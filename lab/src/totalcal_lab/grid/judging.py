@@ -65,6 +65,7 @@ def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: T
         **_joint(config, predictor, data),
         **_on_held_out(config, predictor, data),
         **_of_the_predictor(predictor),
+        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
         "config": config.name,
         **{f"sha256/{name}": _digest(rows) for name, rows in _sets(data).items()},
         "totalcal": totalcal.__version__,
@@ -72,6 +73,19 @@ def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: T
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
+
+
+def prediction_in_words(draws: int | str) -> str:
+    """What is judged, as records say it.
+
+    >>> prediction_in_words(10), prediction_in_words(50), prediction_in_words("moments")
+    ('ten draws', '50 draws', 'moments')
+    """
+    return (
+        {0: "means", 1: "one draw", 10: "ten draws"}.get(draws, f"{draws} draws")
+        if isinstance(draws, int)
+        else draws
+    )
 
 
 def _by_uncertainty(verdict: Verdict) -> dict[str, float]:

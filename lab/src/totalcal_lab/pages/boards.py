@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from totalcal.errors import InputError
 from totalcal.files import read_npz
-from totalcal.report import Column, Record, Summary, aggregate, common_settings, described, in_order, labelled
+from totalcal.report import (
+    Column,
+    Record,
+    Summary,
+    aggregate,
+    common_settings,
+    in_order,
+    labelled,
+    settings_in_words,
+)
 from totalcal_lab.records import read
 from totalcal_lab.records.folders import RunFolder, finished_runs
 
@@ -190,7 +199,7 @@ def boards(root: Path) -> list[Board]:
             record = records[-1]
             found.setdefault((record["task"], record["preset"]), []).append((folder, record))
     if not found:
-        raise InputError(f"no run in {root} has finished yet. See: totalcal status {root}")
+        raise InputError(f"no run in {root} has finished yet. See: totalcal-lab status {root}")
     share = max(FEWEST_DRAWN, min(MOST_DRAWN, MOST_ON_A_PAGE // len(found)))
     return [_board(column, runs, share) for column, runs in sorted(found.items())]
 
@@ -200,7 +209,7 @@ def _board(column: Column, runs: list[tuple[RunFolder, Record]], most_drawn: int
     named = [Run(folder, record) for (folder, _), record in zip(runs, labelled(records), strict=True)]
     models = {model: number for number, model in enumerate(in_order(run.model for run in named))}
     ordered = sorted(named, key=lambda run: (models[run.model], run.seed))
-    return Board(*column, described(common_settings(records)), tuple(ordered), most_drawn)
+    return Board(*column, settings_in_words(common_settings(records)), tuple(ordered), most_drawn)
 
 
 def slug(text: str) -> str:
@@ -240,8 +249,7 @@ def _entropies(arrays: Mapping[str, Array]) -> Entropies | None:
     if "entropy/edges" not in arrays:
         return None
     ood = _beneath(arrays, "entropy/ood/")
-    own = "entropy/in_distribution" if "entropy/in_distribution" in arrays else "entropy/in_domain"  # of 0.1
-    return Entropies(arrays["entropy/edges"], arrays[own], ood)
+    return Entropies(arrays["entropy/edges"], arrays["entropy/in_distribution"], ood)
 
 
 def _rocs(arrays: Mapping[str, Array]) -> dict[str, Roc]:

@@ -334,5 +334,7 @@ def _content(page: Path, request: str) -> str:
         raise UnknownNameError("block of results", name, BLOCKS)
     records = page.parent / file
     if not records.exists():
-        raise InputError(f"there are no records at {records}. Run: totalcal results gather RUNS {records}")
+        raise InputError(
+            f"there are no records at {records}. Run: totalcal-lab results gather RUNS {records}"
+        )
     return BLOCKS[name](records, arguments)

@@ -66,7 +66,7 @@ def corruption_records(root: Path) -> list[Record]:
     found = under_corruption(finished_runs(root))
     if not found:
         raise InputError(
-            f"no run in {root} was judged under corruption. Run: totalcal run TASK --corruptions"
+            f"no run in {root} was judged under corruption. Run: totalcal-lab run TASK --corruptions"
         )
     return found
 

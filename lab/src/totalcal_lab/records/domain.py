@@ -56,7 +56,7 @@ def domain_records(root: Path) -> list[Record]:
     """Those of every finished run beneath a folder."""
     found = domain_lines(finished_runs(root))
     if not found:
-        raise InputError(f"no run in {root} has remembered its domain. Run: totalcal run TASK --domain")
+        raise InputError(f"no run in {root} has remembered its domain. Run: totalcal-lab run TASK --domain")
     return found
 
 
@@ -211,7 +211,7 @@ def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str], has_corr
 
 
 def _is_faded_under_corruption(lines: Iterable[Record]) -> bool:
-    """Records of before have no ECE of faded beliefs there."""
+    """Whether any record has the ECE of faded beliefs there."""
     return any(line["ood"].startswith(CORRUPTION) and f"ece/{FADES[0]}" in line for line in lines)
 
 

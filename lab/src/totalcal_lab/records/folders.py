@@ -15,14 +15,13 @@ from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError, UnreadableFileError
 from totalcal.files import read_json, write_whole
-from totalcal.report import current_name
 from totalcal_lab.records.store import Line, append_line, read, read_lines
 
 ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
 _ENDS = ("failed", "finished", "asked")
 _ASIDE = ".damaged"
-_AGAIN = "Give the same command, totalcal run, again: it makes again what is damaged."
+_AGAIN = "Give the same command, totalcal-lab run, again: it makes again what is damaged."
 
 
 class State(StrEnum):
@@ -184,13 +183,12 @@ class RunFolder:
 
     @property
     def config(self) -> Line:
-        """What the run was asked to do, its model by the name it has now.
+        """What the run was asked to do.
 
         Raises:
             InputError: the file is damaged.
         """
-        config = _config(self.config_file)
-        return config | {"model": current_name(config["model"])} if "model" in config else config
+        return _config(self.config_file)
 
     @property
     def set_aside(self) -> list[str]:
@@ -237,8 +235,7 @@ class RunFolder:
     def damage(self) -> list[str]:
         """What of a finished run is missing or not what it wrote; nothing where there is no marker.
 
-        A marker of before holds no digests: then the records have to be there and readable. Nets may be
-        deleted to save space; a net that is there and was changed is one of `damaged_nets`.
+        Nets may be deleted to save space; a net that is there and was changed is one of `damaged_nets`.
         """
         if not self.done_file.exists():
             return []
@@ -246,11 +243,6 @@ class RunFolder:
         if vouched is None:
             return [f"{self.done_file.name} is damaged."]
         found = [_mismatch(self.path / name, digest) for name, digest in vouched.items()]
-        if not vouched and self.artefacts_file.exists():
-            found.append(
-                unreadable(self.records_file)
-                or ("" if read_lines(self.records_file) else _missing(self.records_file))
-            )
         return [reason for reason in found if reason]
 
     @property
@@ -274,7 +266,7 @@ class RunFolder:
 
     @property
     def is_done(self) -> bool:
-        """Finished, and what it left is what it wrote; else the next `totalcal run` makes it again."""
+        """Finished, and what it left is what it wrote; else the next `totalcal-lab run` makes it again."""
         return self.done_file.exists() and not self.damage
 
     @property
@@ -312,7 +304,9 @@ class RunFolder:
 def run_folders(root: Path) -> Iterator[RunFolder]:
     """Every run beneath a folder, by name."""
     if not root.is_dir():
-        raise InputError(f"there is no folder of runs at {root}. Make one: totalcal run digits --out {root}")
+        raise InputError(
+            f"there is no folder of runs at {root}. Make one: totalcal-lab run digits --out {root}"
+        )
     for config in sorted(root.glob("*/config.json")):
         yield RunFolder(config.parent)
 
@@ -326,7 +320,7 @@ def finished_records(root: Path) -> list[Line]:
     """The records of every finished run."""
     records = [record for run in finished_runs(root) for record in read(run.records_file)]
     if not records:
-        raise InputError(f"no run in {root} has finished yet. See: totalcal status {root}")
+        raise InputError(f"no run in {root} has finished yet. See: totalcal-lab status {root}")
     return records
 
 
@@ -392,10 +386,7 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _are_digests(value: Any) -> bool:
-    """Or nothing, in version 0.1."""
-    return value is None or (
-        isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
-    )
+    return isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
 
 
 _DETAILS: dict[str, dict[str, Callable[[Any], bool]]] = {
@@ -406,11 +397,9 @@ _DETAILS: dict[str, dict[str, Callable[[Any], bool]]] = {
 
 
 def _vouched(marker: Path) -> dict[str, str] | None:
-    """File → digest; empty for a marker of before, None for one that cannot be read."""
-    text = marker.read_bytes()
+    """File → digest; None for a marker that cannot be read."""
     try:
-        digests = dict(json.loads(text)["sha256"]) if text.strip() else {}
-        return {name: digest for name, digest in digests.items() if not name.startswith("checkpoints/")}
+        return dict(json.loads(marker.read_bytes())["sha256"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 

@@ -55,6 +55,7 @@ class ResultColumn(NamedTuple):
     ood: str
     figures: dict[str, dict[str, Figure]]
     words: str
+    prediction: str
 
     @property
     def title(self) -> str:
@@ -80,7 +81,10 @@ def result_table(columns: Sequence[ResultColumn]) -> Table:
     labels = in_order(label for column in columns for label in column.labels)
     groups = [Group(TITLES[score], _rows(score, labels, columns)) for score in TITLES]
     ood = [_OOD_NOTE] if any(column.ood for column in columns) else []
-    words = [f"{column.title}, {_seeds(column)}: {column.words}" for column in columns]
+    words = [
+        f"{column.title}, {_seeds(column)}, predicted by {column.prediction}: {column.words}"
+        for column in columns
+    ]
     return Table(header, [group for group in groups if group.rows], [_NOTE, *ood, *words])
 
 
@@ -114,7 +118,9 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
     if len(sets) < 2:
         del figures["auroc_worst"]
     words = in_words(models, {name: score for name, score in ASPECTS.items() if figures[score]})
-    return ResultColumn(task, preset, common_settings(records), sets[0] if sets else "", figures, words)
+    prediction = " and ".join(dict.fromkeys(record["prediction"] for record in records))
+    settings = common_settings(records)
+    return ResultColumn(task, preset, settings, sets[0] if sets else "", figures, words, prediction)
 
 
 def _seeds(column: ResultColumn) -> str:

@@ -20,7 +20,7 @@ from zlib import crc32
 
 from totalcal.errors import InputError, UnreadableFileError
 from totalcal.files import parse_json, write_whole
-from totalcal.report import Record, current_name, is_score
+from totalcal.report import Record, is_score
 
 Line = dict[str, Any]
 
@@ -128,7 +128,7 @@ def append(path: str | os.PathLike[str], record: Record, sealed: bool = False) -
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The records of a file in order, models by the names they have now.
+    """The records of a file in order.
 
     Raises:
         InputError: there is no such file, or a line of it is damaged.
@@ -159,11 +159,8 @@ def _as_read(line: Line, where: str) -> Line:
             raise InputError(
                 f"{where} has {value!r} for {key!r}: it was damaged, or is not a record of totalcal."
             )
-    named = {"model": current_name(line["model"])} if "model" in line else {}
-    if line.get("positive") == "out-of-domain":  # the word of 0.1
-        named["positive"] = "out-of-distribution"
     scores = {key: math.nan for key, value in line.items() if value is None and is_score(key)}
-    return line | named | scores
+    return line | scores
 
 
 def _is_finite(value: object) -> bool:

@@ -233,7 +233,7 @@ def window(study: Study, margin: float = 1.0) -> tuple[Tensor, Tensor]:
 
 
 def numbers(study: Study) -> ToyNumbers:
-    """The figure of a toy as numbers: what `totalcal toy --json` prints."""
+    """The figure of a toy as numbers: what `totalcal-lab toy --json` prints."""
     toy, inputs = study.toy, line(study)
     right, distance = toy.right_class(inputs), toy.distance(inputs)
     evidence = study.evidence(inputs, draws=DRAWS_TO_MEASURE)

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from totalcal.registry import current_setting
 from totalcal.report import Block, Entry, Listing, Section, Table, is_score
 from totalcal_lab.pages.boards import Board, Run
 from totalcal_lab.records.store import read_lines
@@ -108,14 +107,14 @@ def commands(board: Board) -> str:
         for options, by_model in asked.items()
         for seeds, models in _by_seeds(by_model).items()
     ]
-    return "\n".join([*made, "totalcal table runs", "totalcal report runs -o report.html"])
+    return "\n".join([*made, "totalcal-lab table runs", "totalcal-lab report runs -o report.html"])
 
 
 def _words(board: Board, models: Sequence[str], seeds: range, options: Sequence[str]) -> list[str]:
     preset = ["--authors-settings"] if board.preset == "authors" else ["--preset", board.preset]
     first = ["--first-seed", str(seeds.start)] if seeds.start else []
     asked = ["--models", ",".join(models), "--seeds", str(len(seeds)), *first]
-    return ["totalcal", "run", board.task, *asked, *preset, *options, "--out", "runs"]
+    return ["totalcal-lab", "run", board.task, *asked, *preset, *options, "--out", "runs"]
 
 
 def _by_seeds(by_model: Mapping[str, Sequence[Run]]) -> dict[range, list[str]]:
@@ -147,9 +146,7 @@ def _stretches(seeds: Sequence[int]) -> list[range]:
 def _settings(run: Run) -> list[str]:
     settings = run.config.get("settings", {})
     chosen = {key: value for key, value in settings.items() if key != "members"}  # of an ensemble: the seeds
-    return [
-        word for key, value in chosen.items() for word in ("--set", f"{current_setting(key)}={_value(value)}")
-    ]
+    return [word for key, value in chosen.items() for word in ("--set", f"{key}={_value(value)}")]
 
 
 def _corruptions(run: Run) -> list[str]:

@@ -15,8 +15,8 @@ from totalcal.report import (
     describe,
     has_learned,
     in_words,
-    labels,
     paired_difference,
+    seeds_in_words,
     show,
     winners,
 )
@@ -61,7 +61,7 @@ def verdict_table(board: Board) -> Table:
     ]
     caption = (
         f"{UNBEATEN} not beaten: within three standard deviations of the best. {BEATEN} beaten. "
-        f"{seeds_in_words(board)}{_of_many(board)}"
+        f"{over_seeds(board)}{_of_many(board)}"
     )
     columns = ["model", *(f"{aspect}: {heading(key)}" for aspect, key in aspects.items())]
     return Table.of_rows("verdict", caption, columns, rows)
@@ -118,7 +118,7 @@ def _paper(task: str, key: str, model: str) -> str:
 def _caption(board: Board) -> str:
     beside = any(task == board.task for task, _ in results())
     paper = f" Beneath, in small type: the paper's Table 2, over {SEEDS} seeds." if beside else ""
-    return f"{seeds_in_words(board)}{paper}"
+    return f"{over_seeds(board)}{paper}"
 
 
 def _paired(board: Board) -> Table | None:
@@ -163,9 +163,7 @@ def panel_section(board: Board) -> Section | None:
     summaries = measured(board, ("auroc_mean", "auroc_worst")) if len(members) > 1 else []
     areas = [*(f"auroc/{member}" for member in members), *summaries]
     alarms = measured(board, tuple(f"fpr95/{member}" for member in members))
-    caption = (
-        f"AUROC in %, OOD is positive. {seeds_in_words(board)} {_worst(board, members)}{_of_many(board)}"
-    )
+    caption = f"AUROC in %, OOD is positive. {over_seeds(board)} {_worst(board, members)}{_of_many(board)}"
     tables = [_panel(board, "panel", caption, areas)]
     if alarms:
         rarer = "False alarms in % when 95 % of the OOD inputs are found"
@@ -248,12 +246,12 @@ def measured(board: Board, keys: Iterable[str]) -> list[str]:
     return [key for key in keys if any(key in scores for scores in board.scores.values())]
 
 
-def seeds_in_words(board: Board) -> str:
+def over_seeds(board: Board) -> str:
     """How many seeds stand behind a mean."""
     counts = {model: len(board.of(model)) for model in board.models}
     if max(counts.values()) == 1:
         return "One seed: no spread is known."
-    return f"Mean ± standard deviation over {labels.seeds_in_words(counts)}."
+    return f"Mean ± standard deviation over {seeds_in_words(counts)}."
 
 
 def _aspects(board: Board) -> dict[str, str]:

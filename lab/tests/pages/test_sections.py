@@ -8,7 +8,7 @@ import pytest
 
 from totalcal_lab.pages.boards import boards
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+PAGE = Path(__file__).parents[3] / "docs" / "report.md"
 
 
 def test_the_section_of_the_page_works(runs: Path) -> None:
