@@ -24,11 +24,11 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from totalcal import BNNClassifier, ETPClassifier, bnn, etp, fit
-from totalcal.data import ArrayData
 from totalcal.models.process import TuringProcess
 from totalcal.nets import small_convnet
 from totalcal.types import Draws, Predictive
 from totalcal_lab.data import task
+from totalcal_lab.data.arrays import ArrayData
 
 BLOCK, MANY, DIGITS_EPOCHS = 50, 1000, 60
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}

@@ -16,9 +16,9 @@ import torch
 from interleaved import spread
 from torch.nn import functional as F
 
-from totalcal.data import ArrayData, Scaling
 from totalcal.types import Batch
 from totalcal_lab.backbones import lenet5
+from totalcal_lab.data.arrays import ArrayData, Scaling
 from totalcal_lab.data.loading import load_with_statistics
 
 LIMIT = 0.02

@@ -386,7 +386,7 @@ THEMES: dict[str, tuple[str, str, list[str]]] = {
     "domain": (
         "Domain memory",
         "After `remember`, every prediction has a familiarity.",
-        ["remember", "Thumbnails"],
+        ["remember"],
     ),
     "decisions": (
         "Gates, sets and monitors",

@@ -253,17 +253,6 @@ def read_decoded_set(path: Path) -> Any:
     return None if found is None else (found.arrays.inputs.tobytes(), found.statistics)
 
 
-def own_npz(folder: Path) -> Path:
-    np.savez(folder / "own.npz", inputs=IMAGES, labels=LABELS)
-    return folder / "own.npz"
-
-
-def read_own_npz(path: Path) -> Any:
-    from totalcal.data import from_npz
-
-    return from_npz(path)
-
-
 def own_folder(folder: Path) -> Path:
     picture("PNG")(folder / "pictures" / "cat")
     return picture("PNG")(folder / "pictures" / "dog")
@@ -530,24 +519,6 @@ def predicted_raw(path: Path) -> Any:
     predicted(path.with_name("rows.csv"))
 
 
-def own_table(kind: str) -> Callable[[Path], Path]:
-    def make(folder: Path) -> Path:
-        import pandas as pd
-
-        table = pd.DataFrame({"a": RNG.normal(size=6), "b": range(6), "kind": list("xyzxyz")})
-        path = folder / f"own.{kind}"
-        {"csv": table.to_csv, "parquet": table.to_parquet, "feather": table.to_feather}[kind](path)
-        return path
-
-    return make
-
-
-def read_own_table(path: Path) -> Any:
-    from totalcal.data import from_table
-
-    return from_table(path, "kind")
-
-
 def predicted(path: Path) -> Any:
     from totalcal.files.predicting.stream import predict_file
 
@@ -767,10 +738,6 @@ SUBJECTS: dict[str, Subject] = {
     "package of reviews": Subject(reviews, read_reviews_package),
     "cache, arrays": Subject(decoded("inputs.npy"), read_decoded_set, sealed=True),
     "cache, about": Subject(decoded("about.json"), read_decoded_set, sealed=True),
-    "own npz": Subject(own_npz, read_own_npz, npz_inner, npz_wrap),
-    "own table, csv": Subject(own_table("csv"), read_own_table),
-    "own table, parquet": Subject(own_table("parquet"), read_own_table),
-    "own table, feather": Subject(own_table("feather"), read_own_table),
     "own pictures": Subject(own_folder, read_own_folder),
     "corrupt, npz": Subject(written("a.npz", bytes_of(np.savez, images=IMAGES)), corruptible),
     "corrupt, npy": Subject(written("a.npy", bytes_of(np.save, IMAGES)), corruptible),

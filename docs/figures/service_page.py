@@ -57,7 +57,6 @@ def model_of(images: torch.Tensor, labels: torch.Tensor) -> Model:
         preprocessing,
         monitor=totalcal.Monitor.start(watched_scores(prediction)),
         sets=totalcal.PredictionSets.fitted(prediction, truth, 0.9),
-        thumbnails=totalcal.Thumbnails.of(model, train, preprocessing),
     )
 
 

@@ -29,7 +29,6 @@ from .files.saved import Model as Model
 from .files.saved import load as load
 from .files.saved import save as save
 from .memory.remembering import remember as remember
-from .memory.thumbnails import Thumbnails as Thumbnails
 from .models import MODELS as MODELS
 from .models.anp import anp as anp
 from .models.bnn import bnn as bnn

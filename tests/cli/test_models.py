@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from totalcal import Monitor, PredictionSets, Preprocessing, Thumbnails, save, softmax
+from totalcal import Monitor, PredictionSets, Preprocessing, save, softmax
 from totalcal.cli import app
 from totalcal.decisions.monitor import watched_scores
 from totalcal.files.predicting.exported import open_exported
@@ -42,16 +42,14 @@ def test_inspect_shows_model_gate_and_price(model_file):
 def test_inspect_shows_what_a_service_needs(tmp_path):
     prediction = Predictive(PointMass(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))))
     labels = np.arange(200) % 3
-    pictures = Thumbnails(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64))
     save(
         softmax(mlp(4, 3, hidden=(2,)), num_classes=3),
         tmp_path / "it.totalcal",
         sets=PredictionSets.fitted(prediction, labels, coverage=0.9),
         monitor=Monitor.start(watched_scores(prediction)),
-        thumbnails=pictures,
     )
     shown = run("inspect", tmp_path / "it.totalcal").output
-    for word in ("coverage 0.9, from 200 held-out rows", "of entropy; 0 rows", "4 training pictures"):
+    for word in ("coverage 0.9, from 200 held-out rows", "of entropy; 0 rows"):
         assert word in shown
 
 

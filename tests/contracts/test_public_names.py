@@ -27,7 +27,6 @@ PUBLIC = {
     "Preprocessing",
     "BASELINES",
     "SoftmaxClassifier",
-    "Thumbnails",
     "TuringProcess",
     "Verdict",
     "__version__",

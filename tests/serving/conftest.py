@@ -15,7 +15,6 @@ from totalcal.decisions import FalseRejection, Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.files.saved import Model
-from totalcal.memory.thumbnails import Thumbnails
 from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server
 from totalcal.serving.service import Service
@@ -51,11 +50,8 @@ def saved(digits):
     gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
     prediction = without.predict_shared(held_out, 5)
     monitor = Monitor.start(watched_scores(prediction))
-    thumbnails = Thumbnails.of(model, (inputs[:1000], truth[:1000]), preprocessing)
     sets = PredictionSets.fitted(prediction, labels[1400:], 0.9)
-    return Model(
-        model, gate, tuple(range(10)), preprocessing, monitor=monitor, sets=sets, thumbnails=thumbnails
-    )
+    return Model(model, gate, tuple(range(10)), preprocessing, monitor=monitor, sets=sets)
 
 
 class Running:

@@ -169,14 +169,6 @@ def test_a_picture_is_read_as_predict_reads_it(client, saved, digits, picture, t
     assert said["class"] == "7"
 
 
-def test_the_nearest_training_pictures_are_of_its_own_class(client, digits, picture):
-    sent = {"content": picture(digits[0][3]), "headers": {"Content-Type": "image/png"}}
-    [shown] = client.post("/nearest", **sent).json()["nearest"]
-    assert [each["class"] for each in shown][:3] == ["3", "3", "3"]
-    assert all(each["picture"].startswith("data:image/png;base64,") for each in shown)
-    assert client.post("/nearest", json={"rows": digits[0][:17].tolist()}).status_code == 413
-
-
 def test_64_at_once_get_their_own_answers(serve, saved, digits):
     """In a batch the last digits of float32 depend on the rows beside a row; never the answer."""
     images, running = digits[0], serve()

@@ -6,9 +6,9 @@ import pytest
 import torch
 from skimage.measure import block_reduce
 
-from totalcal.data.arrays import Scaling
 from totalcal.errors import InputError, UnknownNameError
 from totalcal_lab.data import TASKS, TaskOptions, task, tasks
+from totalcal_lab.data.arrays import Scaling
 from totalcal_lab.data.cache import Statistics
 from totalcal_lab.data.catalogue import CATALOGUE
 from totalcal_lab.data.description import Arrays

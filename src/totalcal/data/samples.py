@@ -1,13 +1,19 @@
 """What the demo and the tutorials run on: handwritten digits, and letters drawn from the fonts at hand."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data.arrays import Arrays
 from totalcal.errors import MissingExtraError
+
+
+class Arrays(NamedTuple):
+    """`inputs`: uint8 images [n, height, width(, channels)], int64 tokens [n, length] or float32 tables."""
+
+    inputs: NDArray[Any]
+    labels: NDArray[np.int64]
 
 
 def digits() -> Arrays:

@@ -126,7 +126,6 @@ def summary(path: Path) -> list[tuple[str, str]]:
             *_gate(description["gate"]),
             ("sets", _sets(description.get("sets"))),
             ("monitor", _monitor(description.get("monitor"))),
-            ("thumbnails", f"{shapes.get('thumbnails/labels', [0])[0]} training pictures"),
             ("scores", _scores(description["scores"])),
             ("written by", _listed(description["versions"])),
         ]

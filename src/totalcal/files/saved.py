@@ -39,7 +39,6 @@ from totalcal.files.recipe import (
 from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import DomainMemory
-from totalcal.memory.thumbnails import Thumbnails
 from totalcal.models.process import Context, TuringProcess, as_context
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
@@ -75,7 +74,6 @@ class Model:
     monitor: Monitor | None = None
     steps: Steps | None = None
     sets: PredictionSets | None = None
-    thumbnails: Thumbnails | None = None
     summary: Summary | None = None
 
     def __post_init__(self) -> None:
@@ -196,7 +194,6 @@ def save(
     monitor: Monitor | None = None,
     steps: Steps | None = None,
     sets: PredictionSets | None = None,
-    thumbnails: Thumbnails | None = None,
     summary: Summary | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
@@ -217,7 +214,6 @@ def save(
         monitor: What a stream of predictions is watched by.
         steps: Transformers of scikit-learn that rows pass first (`totalcal.Pipeline`).
         sets: What gives predictions of the loaded model their sets of classes.
-        thumbnails: Small pictures of training rows, which a service shows beside its answers.
         summary: What `totalcal.calibrate` did.
 
     Returns:
@@ -242,7 +238,7 @@ def save(
             "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
-    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, thumbnails, summary)
+    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary)
     packed = None if steps is None else steps.packed()
     write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
 
@@ -289,7 +285,6 @@ def load(
             monitor=_optional(Monitor.from_json, description.get("monitor")),
             steps=_steps(content),
             sets=_optional(PredictionSets.from_json, description.get("sets")),
-            thumbnails=_thumbnails(groups.get("thumbnails")),
             summary=_optional(Summary.from_json, description.get("summary")),
         )
     except TotalcalError as error:
@@ -474,9 +469,6 @@ def _tensor_groups(saved: Model) -> dict[str, Mapping[str, Tensor]]:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:
         groups["context"] = {**named(saved.context.inputs, "inputs"), "labels": saved.context.labels}
-    if saved.thumbnails is not None:
-        pictures, labels = saved.thumbnails.pictures, saved.thumbnails.labels
-        groups["thumbnails"] = {"pictures": pictures, "labels": labels}
     return groups
 
 
@@ -522,10 +514,6 @@ def _steps(content: Container) -> Steps | None:
     if content.steps is None:
         return None
     return Steps.unpacked(content.steps, content.description["steps"]["columns"])
-
-
-def _thumbnails(parts: Mapping[str, Tensor] | None) -> Thumbnails | None:
-    return None if parts is None else Thumbnails(parts["pictures"], parts["labels"])
 
 
 def _context(parts: Mapping[str, Tensor]) -> Batch:

@@ -1,4 +1,3 @@
 from .domain import DomainMemory as DomainMemory
 from .domain import NoDomain as NoDomain
 from .remembering import remember as remember
-from .thumbnails import Thumbnails as Thumbnails

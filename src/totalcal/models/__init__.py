@@ -1,4 +1,19 @@
-"""The model family: one small file per row of the paper's ablation table; `totalcal.registry` names them."""
+"""The model family: one small file per row of the paper's ablation table; `totalcal.registry` names them.
+
+What the factories have in common:
+
+Args:
+    backbone: A net that ends in one column per class. It is copied, and so never changed.
+    num_classes: K, at least 2.
+    layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
+    weight_prior: p(w); a normal distribution if not given.
+    weight_kl_scale: How much the KL of the weights counts; 1 is the real bound.
+    local_kl_scale: How much the KL between the beliefs over π counts.
+    latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
+    width: Entries of the latent Z.
+
+Each gives an untrained model: hand it to `totalcal.fit` or `totalcal.train`.
+"""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -9,16 +24,16 @@ from totalcal import registry
 from totalcal.errors import UnknownNameError
 from totalcal.models.process import GivenContext, TuringProcess
 
-Model = Callable[..., TuringProcess]
+Factory = Callable[..., TuringProcess]
 """A factory: a backbone and the number of classes in, a process out."""
 
 
-def _factory(name: str) -> Model:
-    made: Model = getattr(import_module(f"{__name__}.{name}"), name)
+def _factory(name: str) -> Factory:
+    made: Factory = getattr(import_module(f"{__name__}.{name}"), name)
     return made
 
 
-MODELS: Mapping[str, Model] = MappingProxyType({name: _factory(name) for name in registry.MODELS})
+MODELS: Mapping[str, Factory] = MappingProxyType({name: _factory(name) for name in registry.MODELS})
 """The factory of every model by name, in the order in which tables list them."""
 
 globals().update(MODELS)  # after the imports, which leave the files under these names
@@ -26,7 +41,7 @@ globals().update(MODELS)  # after the imports, which leave the files under these
 __all__ = ["MODELS", "GivenContext", "TuringProcess", "model_named", *MODELS]
 
 
-def model_named(name: str) -> Model:
+def model_named(name: str) -> Factory:
     """The factory of a model by its name.
 
     Args:
@@ -50,4 +65,4 @@ def model_named(name: str) -> Model:
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Model: ...
+    def __getattr__(name: str) -> Factory: ...

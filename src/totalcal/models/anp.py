@@ -24,11 +24,11 @@ def anp(
     """An attentive neural process: a latent for each target, from the context it attends to, also at test.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
-        local_kl_scale: How much the KL between the beliefs over π counts.
-        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
-        width: Entries of Z.
+        backbone: As for every model.
+        num_classes: As for every model.
+        local_kl_scale: As for every model with beliefs over π.
+        latent_kl_scale: As for every neural process.
+        width: Likewise.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

@@ -22,11 +22,11 @@ def bnn(
     """A Bayesian neural net: mean-field weights with cross-entropy; `weight_kl_scale` = 1 is the real bound.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
-        layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
-        weight_prior: p(w); a normal distribution if not given.
-        weight_kl_scale: How much the KL of the weights counts.
+        backbone: As for every model.
+        num_classes: As for every model.
+        layers: As for every model with a distribution over its weights.
+        weight_prior: Likewise.
+        weight_kl_scale: Likewise.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

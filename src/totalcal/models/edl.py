@@ -25,8 +25,8 @@ def edl(
     the paper's authors ran; it fits better.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
+        backbone: As for every model.
+        num_classes: As for every model.
         evidence: From logits to evidence: "exp", "softplus" or "relu".
         local_kl_scale: How much the KL from Dir(1) counts at last.
         local_ramp: In how many epochs it gets there.

@@ -22,12 +22,12 @@ def enp(
     """An evidential neural process: like `anp` while training; at test its latents are from N(1, κ²I).
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
+        backbone: As for every model.
+        num_classes: As for every model.
         cell_variance: κ², the variance of Z at test.
-        local_kl_scale: How much the KL between the beliefs over π counts.
-        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
-        width: Entries of Z.
+        local_kl_scale: As for every model with beliefs over π.
+        latent_kl_scale: As for every neural process.
+        width: Likewise.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

@@ -35,8 +35,8 @@ def etp(
     With `layers="none"` its weights are points.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
+        backbone: As for every model.
+        num_classes: As for every model.
         num_cells: R, the cells of the memory.
         retention: γ, how much of a cell stays at a write.
         cell_variance: κ², the variance of a drawn cell around its mean.
@@ -46,10 +46,10 @@ def etp(
         evidence_map: h(v, a), from embedding and readout to log-concentrations: a linear map that begins as
             h = v ("from_embedding") or at random, as in the authors' program ("linear", or None in files and
             runs of before); v + tanh(a), as in the paper's toys ("residual"); or a module, which is copied.
-        layers: Which layers get a distribution over their weights: "linear", "all", "none", or name patterns.
-        weight_prior: p(w); a normal distribution if not given.
-        local_kl_scale: How much the KL between the beliefs over π counts.
-        weight_kl_scale: How much the KL of the weights counts; 1 is the real bound.
+        layers: As for every model with a distribution over its weights.
+        weight_prior: Likewise.
+        local_kl_scale: As for every model with beliefs over π.
+        weight_kl_scale: Likewise.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

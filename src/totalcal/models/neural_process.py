@@ -16,10 +16,10 @@ def neural_process(
     """A neural process: one latent for a set, from the mean of its pairs; N(0, I) without a context.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
-        latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
-        width: Entries of Z.
+        backbone: As for every model.
+        num_classes: As for every model.
+        latent_kl_scale: As for every neural process.
+        width: Likewise.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

@@ -14,8 +14,8 @@ def softmax(backbone: nn.Module, num_classes: int) -> TuringProcess:
     """A plain net: cross-entropy on the backbone's logits.
 
     Args:
-        backbone: A net that ends in one column per class. It is copied, and so never changed.
-        num_classes: K, at least 2.
+        backbone: As for every model.
+        num_classes: As for every model.
 
     Returns:
         The untrained model: hand it to `totalcal.fit` or `totalcal.train`.

@@ -182,14 +182,6 @@ def _add_predictions(app: Any, service: Service) -> None:
         said = _in_words(found, service.saved.sets)
         return JSONResponse({"model": service.name, "predictions": said})
 
-    if service.saved.thumbnails is None:
-        return
-
-    @_post(app, "/nearest", taken, schema.nearest())
-    async def nearest(request: Request) -> Response:
-        found = await asyncio.to_thread(service.nearest, await rows_of(request))
-        return JSONResponse({"model": service.name, "nearest": found})
-
 
 def _add_metrics(app: Any, service: Service) -> None:
     from fastapi import Response

@@ -157,12 +157,6 @@ def predictions(classes: Sequence[str]) -> Schema:
     return record({"model": _TEXT, "predictions": listed(said, minItems=1)})
 
 
-def nearest() -> Schema:
-    """The answer of `/nearest`."""
-    shown = listed(record({"class": _TEXT, "picture": _TEXT}))
-    return record({"model": _TEXT, "nearest": listed(shown)})
-
-
 def tensors() -> Schema:
     """The answer of `infer`."""
     output = record({"name": _TEXT, "datatype": _TEXT, "shape": listed(_COUNT), "data": {"type": "array"}})

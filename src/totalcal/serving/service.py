@@ -1,19 +1,16 @@
 """A model in service: its batches, what it has seen, and the counters for Prometheus."""
 
 import asyncio
-import base64
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from totalcal import __version__
 from totalcal.decisions.monitor import Monitor
@@ -25,10 +22,9 @@ from totalcal.files.saved import Model
 from totalcal.files.whole_files import write_whole
 from totalcal.serving import schema
 from totalcal.serving.batching import Batcher
-from totalcal.serving.guard import Limits, RefusalError
+from totalcal.serving.guard import Limits
 from totalcal.types import Draws
 
-_MOST_SHOWN = 16
 _AT_ONCE = 1 << 16  # bytes of JSON that are read sooner than a thread is told to
 _WORTH_GIVING_BACK = 1 << 26
 Result = TypeVar("Result")
@@ -120,21 +116,6 @@ class Service:
                 None if self.saved.gate is None else accepted,
             )
 
-    def nearest(self, rows: Sequence[npt.NDArray[Any]]) -> list[list[dict[str, str]]]:
-        """The training pictures that each row looks most like to the model, as PNG in data URLs."""
-        assert self.saved.thumbnails is not None
-        if len(rows) > _MOST_SHOWN:
-            raise RefusalError(413, f"nearest pictures are shown for at most {_MOST_SHOWN} rows at a time.")
-        names, kept = class_names(self.saved), self.saved.thumbnails
-        places = kept.nearest(self.saved.process, self.saved.inputs(np.stack(rows)))
-        return [
-            [
-                {"class": str(names[int(kept.labels[place])]), "picture": _data_url(kept.pictures[place])}
-                for place in row
-            ]
-            for row in places.tolist()
-        ]
-
     def close(self) -> None:
         """Answer what was accepted, then write down what was seen."""
         self.batcher.close()
@@ -170,7 +151,6 @@ class Service:
             "columns": None if given is None or given.columns is None else list(given.columns),
             "takes_pictures": schema.takes_pictures(shape),
             "resizes": given is not None and given.pictures is not None,
-            "thumbnails": self.saved.thumbnails is not None,
             "gate": None if gate is None else gate.promise,
             "coverage": None if self.saved.sets is None else self.saved.sets.coverage,
             "monitor": self.watched(),
@@ -264,12 +244,3 @@ def _check_steps(saved: Model) -> None:
             "the file's model stands behind the steps of a pipeline, and a service takes numbers, not raw "
             "columns. Serve the classifier alone, saved by pipeline[-1].save(path), or use totalcal predict."
         )
-
-
-def _data_url(picture: Tensor) -> str:
-    from PIL import Image
-
-    channels_last = picture.permute(1, 2, 0).numpy()
-    content = BytesIO()
-    Image.fromarray(channels_last.squeeze(-1) if len(picture) == 1 else channels_last).save(content, "PNG")
-    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()

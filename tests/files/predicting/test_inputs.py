@@ -54,8 +54,8 @@ NAMES = [
 def test_pictures_of_sub_folders_are_read_as_those_of_training(folder):
     (chunk,) = rows_of(folder, RESIZED).chunks(10)
     assert (chunk.names, chunk.complaints) == (NAMES, [])
-    trained_on = from_image_folder(folder, size=(8, 8)).data
-    assert np.array_equal(np.rint(chunk.values * 255), trained_on.inputs.permute(0, 3, 1, 2).numpy())
+    trained_on = from_image_folder(folder, size=(8, 8))
+    assert np.array_equal(np.rint(chunk.values * 255), trained_on.images.permute(0, 3, 1, 2).numpy())
 
 
 def test_answers_are_the_same_with_any_number_of_workers_and_as_in_training(folder, tmp_path, lines):
@@ -70,7 +70,7 @@ def test_answers_are_the_same_with_any_number_of_workers_and_as_in_training(fold
         assert (done.rows, done.bad_rows) == (7, 1)
     assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
     assert (tmp_path / "0.csv.bad").read_bytes() == (tmp_path / "2.csv.bad").read_bytes()
-    expected = model.predict(train.data.whole().inputs).probabilities
+    expected = model.predict(train.whole().inputs).probabilities
     found = [[float(line["p(cat)"]), float(line["p(dog)"])] for line in lines(tmp_path / "2.csv")]
     assert_allclose(found, expected, atol=1e-5)
 

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data import Arrays, Statistics, statistics
+from totalcal.data import Arrays
 from totalcal.errors import DataError
 from totalcal.files import map_npy, read_json
+from totalcal_lab.data.arrays import Statistics, statistics
 
 DECODER = 1  # raised whenever a reader gives other arrays for the same files
 

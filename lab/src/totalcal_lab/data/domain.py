@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from totalcal.data import ArrayData, Arrays, Scaling, find_augmentation, statistics
+from totalcal.data import Arrays
 from totalcal.errors import InputError, UnknownNameError
+from totalcal_lab.data.arrays import ArrayData, Scaling, find_augmentation, statistics
 from totalcal_lab.data.loading import entry, load, load_with_statistics
 from totalcal_lab.data.synthetic import SYNTHETIC_OOD, synthetic_ood
 from totalcal_lab.data.text import shorten

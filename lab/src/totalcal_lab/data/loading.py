@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from totalcal.data import Arrays, statistics
+from totalcal.data import Arrays
 from totalcal.errors import DataError, UnknownNameError
+from totalcal_lab.data.arrays import statistics
 from totalcal_lab.data.cache import (
     Decoded,
     decoded_folder,

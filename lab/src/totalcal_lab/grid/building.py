@@ -15,7 +15,6 @@ import torch
 
 import totalcal_lab.backbones  # noqa: F401 - it registers the paper's nets
 from totalcal.baselines import BASELINES
-from totalcal.data import Scaling
 from totalcal.errors import CheckpointError, DamagedCheckpointError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import TuringProcess, model_named
@@ -34,6 +33,7 @@ from totalcal.training import (
     with_context,
 )
 from totalcal.types import Predictor
+from totalcal_lab.data.arrays import Scaling
 from totalcal_lab.data.domain import TaskData, TaskOptions
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.configuration import RunConfig, derived

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from totalcal.data import ArrayData
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.scores import RunningScores, eval_mode, log_likelihoods
 from totalcal.types import Batch, Predictor
 from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES, corrupted_blocks
+from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.building import load_data, restored_predictor
 from totalcal_lab.grid.configuration import RunConfig, derived

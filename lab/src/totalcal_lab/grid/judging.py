@@ -16,7 +16,6 @@ from torch import Tensor
 
 import totalcal
 from totalcal.baselines import BASELINES, TemperatureScaled
-from totalcal.data import ArrayData
 from totalcal.files import whole_file
 from totalcal.models import GivenContext, TuringProcess
 from totalcal.parts import ExternalMemory, Noise, Sharing, sampling
@@ -30,6 +29,7 @@ from totalcal.scores import (
     operating_points,
 )
 from totalcal.types import Predictor
+from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.configuration import RunConfig, derived

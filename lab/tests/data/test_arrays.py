@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from totalcal.data.arrays import ArrayData, Scaling, crop_and_flip, find_augmentation
 from totalcal.errors import InputError, ShapeError, UnknownNameError
+from totalcal_lab.data.arrays import ArrayData, Scaling, crop_and_flip, find_augmentation
 
 
 def generator(seed=0):

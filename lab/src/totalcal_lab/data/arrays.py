@@ -20,13 +20,6 @@ Augmentation = Callable[[Tensor, Generator], Tensor]
 PADDING = 4
 
 
-class Arrays(NamedTuple):
-    """`inputs`: uint8 images [n, height, width(, channels)], int64 tokens [n, length] or float32 tables."""
-
-    inputs: NDArray[Any]
-    labels: NDArray[np.int64]
-
-
 class Statistics(NamedTuple):
     """Mean and standard deviation per channel (or column), images scaled to [0, 1]; empty for tokens."""
 
