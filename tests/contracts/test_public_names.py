@@ -5,61 +5,28 @@ import sys
 
 import totalcal
 
-PUBLIC = {
-    "ANPClassifier",
-    "BNNClassifier",
-    "Batch",
-    "Decomposition",
-    "EDLClassifier",
-    "ENPClassifier",
-    "ETPClassifier",
-    "Gate",
-    "LossTerms",
-    "LossWeights",
-    "MODELS",
-    "Model",
-    "Monitor",
-    "NeuralProcessClassifier",
-    "Pipeline",
-    "PredictionSets",
-    "Predictive",
-    "Predictor",
-    "Preprocessing",
-    "BASELINES",
-    "SoftmaxClassifier",
-    "TuringProcess",
-    "Verdict",
-    "__version__",
-    "anp",
-    "bnn",
+JOURNEY = {"calibrate", "etp", "fit", "remember", "evaluate", "save", "load", "Model", "Predictive"}
     "calibrate",
-    "calibrate_probabilities",
-    "corrupt",
-    "edl",
-    "enp",
     "etp",
-    "evaluate",
-    "export",
     "fit",
-    "fit_wrapped",
-    "load",
-    "neural_process",
     "remember",
+    "evaluate",
     "save",
-    "softmax",
-    "train",
-    "wrap",
+    "load",
+    "Model",
+    "Predictive",
+    "ETPClassifier",
 }
 
 
-def test_the_public_names_are_these_and_all_resolve() -> None:
-    assert set(totalcal.__all__) == PUBLIC
-    for name in PUBLIC:
+def test_every_public_name_resolves() -> None:
+    assert set(totalcal.__all__) >= JOURNEY
+    for name in totalcal.__all__:
         assert getattr(totalcal, name) is not None
 
 
 def test_rooms_resolve_without_an_import_of_their_own() -> None:
-    code = "import totalcal; totalcal.data.load; totalcal.backbones.mlp; totalcal.scores.ece"
+    code = "import totalcal; totalcal.data.digits; totalcal.nets.mlp; totalcal.scores.ece"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

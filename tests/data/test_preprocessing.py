@@ -96,13 +96,13 @@ def folder(tmp_path):
 def test_checkpoints_of_notebooks_are_no_class(folder):
     found = from_image_folder(folder, (8, 8))
     assert found.classes == ("dark", "light")
-    assert len(found.data) == 12
+    assert len(found) == 12
 
 
 def test_a_corrupt_picture_is_skipped_and_named_unless_strict(folder):
     (folder / "dark" / "3.png").write_bytes(b"no picture")
     found = from_image_folder(folder, (8, 8), strict=False)
-    assert len(found.data) == 11
+    assert len(found) == 11
     assert "3.png" in found.skipped[0]
     with pytest.raises(DataError, match=r"3\.png.*strict=False"):
         from_image_folder(folder, (8, 8))
@@ -121,7 +121,7 @@ def test_new_pictures_are_treated_as_the_training_pictures_were(folder, crop, tm
     assert result.exit_code == 0, result.output
     with output.open(newline="") as file:
         found = [float(line["p(light)"]) for line in csv.DictReader(file)]
-    inputs, labels = train.data.whole()
+    inputs, labels = train.whole()
     expected = model.predict_shared(inputs[labels == 1]).probabilities[:, 1]
     assert_allclose(found, expected, rtol=1e-4)
 

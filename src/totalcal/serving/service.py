@@ -22,7 +22,7 @@ from totalcal.files.saved import Model
 from totalcal.files.whole_files import write_whole
 from totalcal.serving import schema
 from totalcal.serving.batching import Batcher
-from totalcal.serving.guard import Limits
+from totalcal.serving.guard import Limits, RefusalError
 from totalcal.types import Draws
 
 _AT_ONCE = 1 << 16  # bytes of JSON that are read sooner than a thread is told to
