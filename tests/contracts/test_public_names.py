@@ -6,17 +6,6 @@ import sys
 import totalcal
 
 JOURNEY = {"calibrate", "etp", "fit", "remember", "evaluate", "save", "load", "Model", "Predictive"}
-    "calibrate",
-    "etp",
-    "fit",
-    "remember",
-    "evaluate",
-    "save",
-    "load",
-    "Model",
-    "Predictive",
-    "ETPClassifier",
-}
 
 
 def test_every_public_name_resolves() -> None:

@@ -185,7 +185,7 @@ def _start(
         model = replace(net, process=process, classes=names or net.classes, gate=None, sets=None)
         takes_rows = model.preprocessing is not None or model.steps is not None
         encoded = _encoded if takes_rows else _as_tensors
-        return (model, *(encoded(model, rows, model.classes) for rows in (train, held_out)))
+        return model, encoded(model, train, model.classes), encoded(model, held_out, model.classes)
     if isinstance(net, TuringProcess):
         process = copy.deepcopy(net)
         process.calibrator = NoCalibrator()

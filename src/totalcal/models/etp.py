@@ -24,7 +24,7 @@ def etp(
     update_rule: UpdateRule = tanh_blend,
     cell_start: CellStart = squared_noise,
     key_map: nn.Module | None = None,
-    evidence_map: nn.Module | EvidenceMap | None = "from_embedding",
+    evidence_map: nn.Module | EvidenceMap = "from_embedding",
     layers: Layers = "linear",
     weight_prior: WeightPrior | None = None,
     local_kl_scale: float = 1e-3,
@@ -44,8 +44,8 @@ def etp(
         cell_start: Where the cells begin.
         key_map: k_ψ, from cells to keys; linear if not given. It is copied.
         evidence_map: h(v, a), from embedding and readout to log-concentrations: a linear map that begins as
-            h = v ("from_embedding") or at random, as in the authors' program ("linear", or None in files and
-            runs of before); v + tanh(a), as in the paper's toys ("residual"); or a module, which is copied.
+            h = v ("from_embedding") or at random, as in the authors' program ("linear"); v + tanh(a), as in
+            the paper's toys ("residual"); or a module, which is copied.
         layers: As for every model with a distribution over its weights.
         weight_prior: Likewise.
         local_kl_scale: As for every model with beliefs over π.
@@ -71,7 +71,7 @@ def etp(
     evidence = (
         copy.deepcopy(evidence_map)
         if isinstance(evidence_map, nn.Module)
-        else evidence_map_named(evidence_map or "linear", num_classes, memory.width)
+        else evidence_map_named(evidence_map, num_classes, memory.width)
     )
     return TuringProcess(
         backbone=mean_field(backbone, layers, weight_prior),

@@ -15,5 +15,4 @@ from .options import Contexts as Contexts
 from .options import Distillation as Distillation
 from .options import Hardware as Hardware
 from .options import Optimisation as Optimisation
-from .options import as_recorded as as_recorded
 from .sources import TensorSource as TensorSource

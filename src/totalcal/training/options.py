@@ -1,9 +1,7 @@
 """The choices of a training run, grouped; every one has the value that the paper's authors ran with."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from totalcal.errors import InputError
 
@@ -160,34 +158,3 @@ PAPER_CONTEXTS = Contexts()
 ONE_DEVICE = Hardware()
 NO_AUGMENTATION = Augmentation()
 HALF = Distillation()
-
-_OF_0_1 = MappingProxyType(
-    {
-        "optimisation": {"warmup": 0.0, "average": 0.0, "label_smoothing": 0.0},
-        "augmentation": asdict(NO_AUGMENTATION),
-        "data": {"left_out": None},
-        "backbone": {"own_scale": False},
-    }
-)
-"""What version 0.1 did where there is a choice now."""
-
-
-def as_recorded(groups: Mapping[str, Any]) -> dict[str, Any]:
-    """Groups of choices without those that version 0.1 did not have and that are made as it did.
-
-    Runs are known by their choices, and those of version 0.1 shall be known again.
-
-    >>> as_recorded({"optimisation": {"clip": None, "warmup": 0.0}, "augmentation": asdict(Augmentation())})
-    {'optimisation': {'clip': None}}
-    """
-    known = {name: _without(_OF_0_1.get(name, {}), group) for name, group in groups.items()}
-    return {name: group for name, group in known.items() if group != {} and (name, group) != _NO_TEACHER}
-
-
-_NO_TEACHER = ("distillation", None)
-
-
-def _without(made_alike: Mapping[str, Any], group: Any) -> Any:
-    if not made_alike:
-        return group
-    return {key: value for key, value in group.items() if key not in made_alike or value != made_alike[key]}

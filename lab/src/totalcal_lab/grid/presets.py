@@ -19,7 +19,7 @@ from totalcal.errors import UnknownNameError
 from totalcal.training import NO_AUGMENTATION, Augmentation, Optimisation
 from totalcal_lab.data.domain import Task, TaskOptions
 
-_LINEAR_EVIDENCE: Mapping[str, Any] = MappingProxyType({"evidence_map": None})
+_LINEAR_EVIDENCE: Mapping[str, Any] = MappingProxyType({"evidence_map": "linear"})
 _THEIR_OWN: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 """All defaults of the models: ETP's evidence map begins as the net's logits."""
 
