@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from totalcal.types import Draws
 
 SOME_ROWS_REFUSED, SHIFTED = 3, 4
+A_FILE = typer.Argument(..., help="A file that totalcal.save or totalcal export wrote.")
+EXPECT = typer.Option(
+    None,
+    metavar="DIGEST",
+    help="Refuse any other model: what totalcal inspect shows, or its beginning.",
+)
 
 
 def number_of_draws(text: str) -> "Draws":
@@ -29,7 +35,7 @@ def number_of_draws(text: str) -> "Draws":
 
 @app.command(rich_help_panel="Models", epilog=Example("totalcal predict iris.totalcal iris.csv -o out.csv"))
 def predict(
-    file: Path = typer.Argument(..., help="A file that totalcal.save or totalcal export wrote."),
+    file: Path = A_FILE,
     inputs: Path = typer.Argument(
         ...,
         help="A .csv with a header, .parquet, .arrow, .npz, a folder of images, or a .csv of their paths.",
@@ -51,6 +57,7 @@ def predict(
     ),
     strict: bool = typer.Option(False, "--strict", help="Stop at the first row that cannot be used."),
     backbone: str | None = OWN_BACKBONE,
+    expect: str | None = EXPECT,
 ) -> None:
     """Predict class, probabilities, uncertainties and decision of every row; resumes after a kill.
 
@@ -72,6 +79,7 @@ def predict(
             workers=workers,
             strict=strict,
             backbone=backbone,
+            expect=expect,
             on_rows=lambda rows: progress.advance(task, rows),
         )
     bad = f", {done.bad_rows} could not be used: see {output}.bad" if done.bad_rows else ""
@@ -108,8 +116,10 @@ def export(
 
 
 @app.command(rich_help_panel="Models", epilog=Example("totalcal inspect fashion.totalcal"))
-def inspect(file: Path = typer.Argument(..., help="A file that totalcal.save wrote.")) -> None:
-    """Show what a model file holds: model, classes, gate and its cost, scores, versions."""
+def inspect(
+    file: Path = typer.Argument(..., help="A file that totalcal.save or totalcal export wrote."),
+) -> None:
+    """Show what a model file holds: digest, model, classes, gate and its cost, scores, versions."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -174,8 +184,10 @@ def serve(
     ),
     state: Path | None = typer.Option(None, help="Where the monitor is kept between runs."),
     backbone: str | None = OWN_BACKBONE,
+    expect: str | None = EXPECT,
 ) -> None:
     """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
+    from totalcal.files.container import check_digest
     from totalcal.files.own import load_named
     from totalcal.serving.guard import Limits
     from totalcal.serving.listening import check_binding, run
@@ -185,6 +197,7 @@ def serve(
     check_binding(host, token, port)
     limits = Limits(most_bytes, most_rows, seconds)
     saved = load_named(file, backbone)
+    check_digest(saved.digest, expect, file)
     service = Service(saved, name or file.stem, draws, limits, token, exact, gather_ms / 1000, state)
     typer.echo(f"serving {file} on http://{host}:{port}/, until Ctrl-C")
     run(service, host, port)

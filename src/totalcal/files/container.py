@@ -4,6 +4,7 @@ Knows no torch. Nothing is unpacked to disk, nothing is run, nothing is compress
 becomes a large one in memory. The zip's own checksums find damage.
 """
 
+import hashlib
 import json
 import math
 import zipfile
@@ -12,14 +13,17 @@ from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, deserialize
 
-from totalcal.errors import ModelFileError
+from totalcal.errors import InputError, ModelFileError
+from totalcal.files.reading import open_regular, parse_json
 from totalcal.files.whole_files import whole_file
 
 FORMAT = 1
 LARGEST = 4 * 2**30
 _LARGEST_DESCRIPTION = 4 * 2**20
 _DESCRIPTION, _TENSORS, _STEPS = "description.json", "tensors.safetensors", "steps.skops"
-_PROGRAMS = (".onnx", ".pt2")
+PROGRAMS = (".onnx", ".pt2")
+_SHORT, _LEAST = 16, 8  # hexadecimal digits of a digest: shown, and needed to name it
+_NOT_OF_PREDICTIONS = frozenset({"format", "versions", "scores", "monitor", "summary"})
 _EARLIEST_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 
 
@@ -31,6 +35,20 @@ class Container(NamedTuple):
     description: dict[str, Any]
     tensors: bytes
     steps: bytes | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, shortened, of all that predictions follow from.
+
+        It names a model: its file, its export and its service have the same, wherever they were made.
+        """
+        described = {
+            name: value for name, value in self.description.items() if name not in _NOT_OF_PREDICTIONS
+        }
+        found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+        found.update(self.tensors)
+        found.update(self.steps or b"")
+        return found.hexdigest()[:_SHORT]
 
 
 def write_container(path: Path, content: Container) -> None:
@@ -48,7 +66,7 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
     """Read a file of at most `largest` bytes, or say what is wrong with it."""
     if not path.is_file():
         raise ModelFileError(f"there is no model file {path}.")
-    if path.suffix in _PROGRAMS:
+    if path.suffix in PROGRAMS:
         raise ModelFileError(
             f"{path} is an exported program, which totalcal predict runs. All else takes the file of "
             "totalcal.save that it was made from."
@@ -59,7 +77,7 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
             "If you trust it, load it with a larger `largest`."
         )
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             _check_members(path, archive.infolist())
             description = _parsed(path, archive.read(_DESCRIPTION))
             _check_format(path, description)
@@ -69,6 +87,22 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
         raise ModelFileError(
             f"{path} is damaged, or not a model file of totalcal ({error}). Copy or save it again."
         ) from error
+
+
+def check_digest(found: str, expected: str | None, where: object) -> None:
+    """Whether a model is the one that was expected, by its digest or the beginning of it.
+
+    Raises:
+        InputError: If what is expected is too short to name a model.
+        ModelFileError: If it is another model.
+    """
+    wanted = (expected or found).lower()
+    if len(wanted) < _LEAST:
+        raise InputError(
+            f"a digest has {_LEAST} digits or more, not {expected!r}: totalcal inspect shows it."
+        )
+    if not found.startswith(wanted):
+        raise ModelFileError(f"{where} holds the model {found}, and {expected} was expected.")
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -90,9 +124,9 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"the description in {path} is not valid JSON ({error}).") from error
+        content = parse_json(text.decode(), f"the description in {path}")
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
     if not isinstance(content, dict):
         raise ModelFileError(f"the description in {path} is a {type(content).__name__}, not an object.")
     return content
@@ -111,10 +145,16 @@ def _check_format(path: Path, description: dict[str, Any]) -> None:
 
 def summary(path: Path) -> list[tuple[str, str]]:
     """Pairs of a heading and what stands under it; reads no weights into a model."""
-    description, tensors, _ = read_container(path)
+    if path.suffix in PROGRAMS:
+        from totalcal.files.predicting.exported import open_exported
+
+        return open_exported(path).description.summary()
+    content = read_container(path)
+    description, tensors = content.description, content.tensors
     try:
         shapes = {name: entry["shape"] for name, entry in deserialize(tensors)}
         return [
+            ("digest", content.digest),
             ("model", _model(description)),
             ("backbone", _backbone(description["recipe"])),
             ("weights", _weights(shapes)),

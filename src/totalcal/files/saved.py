@@ -150,6 +150,16 @@ class Model:
 
         return report_on(self, test, ood)
 
+    @property
+    def digest(self) -> str:
+        """What names this model: sixteen digits that its file, its export and its service have in common."""
+        return self.content().digest
+
+    def content(self) -> Container:
+        """What a file holds of it."""
+        packed = None if self.steps is None else self.steps.packed()
+        return Container(_description(self), _packed(_tensor_groups(self)), packed)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""
         parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "process"}
@@ -239,8 +249,7 @@ def save(
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
     whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary)
-    packed = None if steps is None else steps.packed()
-    write_container(Path(path), Container(_description(whole), _packed(_tensor_groups(whole)), packed))
+    write_container(Path(path), whole.content())
 
 
 def load(

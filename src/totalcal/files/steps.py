@@ -7,7 +7,7 @@ harmless: scikit-learn's own transformers. Steps with code of the user's own are
 import io
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -35,10 +35,12 @@ class Steps:
     Attributes:
         transformer: A pipeline of transformers.
         columns: Of the table that it was fitted on; None for a plain array, or if it is not known.
+        content: What the transformer was read from: skops would write other names of the same parts.
     """
 
     transformer: Any
     columns: tuple[Column, ...] | None = None
+    content: bytes | None = field(default=None, repr=False)
 
     def __call__(self, rows: Any) -> npt.NDArray[np.float64]:
         """The numbers that the model takes, of rows as the user has them.
@@ -55,6 +57,8 @@ class Steps:
         Raises:
             InputError: If a step is not scikit-learn's own.
         """
+        if self.content is not None:
+            return self.content
         skops = _skops()
         content: bytes = skops.dumps(self.transformer)
         unknown = _untrusted(content)
@@ -87,7 +91,7 @@ class Steps:
         if not hasattr(transformer, "transform"):
             raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
         known = None if columns is None else tuple(Column(str(name), kind) for name, kind in columns)
-        return cls(transformer, known)
+        return cls(transformer, known, content)
 
     def as_json(self) -> dict[str, Any]:
         """What a reader may want to know without loading the steps."""

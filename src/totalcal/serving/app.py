@@ -154,11 +154,17 @@ def _add_protocol(app: Any, service: Service) -> None:
         _check_name(service, name)
         asked = await service.read(await request.body(), inference, given, most)
         _check_outputs(asked.outputs, outputs)
-        found = _tensors(await _answered(service, asked.rows))
+        answers = await _answered(service, asked.rows)
+        found = _tensors(answers)
         if asked.outputs:
             by_name = {tensor["name"]: tensor for tensor in found}
             found = [by_name[each] for each in asked.outputs if each in by_name]
-        said = {"model_name": service.name, "model_version": __version__, "outputs": found}
+        said = {
+            "model_name": service.name,
+            "model_version": service.digest,
+            "parameters": {"made": answers.made},
+            "outputs": found,
+        }
         return JSONResponse(said if asked.identity is None else {"id": asked.identity, **said})
 
 
@@ -180,7 +186,8 @@ def _add_predictions(app: Any, service: Service) -> None:
     async def predict(request: Request) -> Response:
         found = await _answered(service, await rows_of(request))
         said = _in_words(found, service.saved.sets)
-        return JSONResponse({"model": service.name, "predictions": said})
+        by = {"model": service.name, "digest": service.digest, "made": found.made}
+        return JSONResponse(by | {"predictions": said})
 
 
 def _add_metrics(app: Any, service: Service) -> None:
@@ -276,7 +283,7 @@ def _metadata(service: Service) -> dict[str, Any]:
     width = len(class_names(service.saved))
     return {
         "name": service.name,
-        "versions": [__version__],
+        "versions": [service.digest],
         "platform": "totalcal",
         "inputs": [{"name": "inputs", "datatype": "FP64", "shape": shape}],
         "outputs": [

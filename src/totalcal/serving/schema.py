@@ -154,13 +154,15 @@ def predictions(classes: Sequence[str]) -> Schema:
         },
         set=listed({"enum": list(classes)}, minItems=1),
     )
-    return record({"model": _TEXT, "predictions": listed(said, minItems=1)})
+    by = {"model": _TEXT, "digest": _TEXT, "made": _TEXT}
+    return record(by | {"predictions": listed(said, minItems=1)})
 
 
 def tensors() -> Schema:
     """The answer of `infer`."""
     output = record({"name": _TEXT, "datatype": _TEXT, "shape": listed(_COUNT), "data": {"type": "array"}})
-    return record({"model_name": _TEXT, "model_version": _TEXT, "outputs": listed(output)}, id=_TEXT)
+    by = {"model_name": _TEXT, "model_version": _TEXT, "parameters": record({"made": _TEXT})}
+    return record({**by, "outputs": listed(output)}, id=_TEXT)
 
 
 def metadata() -> Schema:
@@ -177,7 +179,17 @@ READY = record({"ready": _FLAG})
 MODEL_READY = record({"name": _TEXT, "ready": _FLAG})
 ABOUT: Schema = {
     "type": "object",
-    "required": ["name", "version", "classes", "shape", "columns", "takes_pictures", "gate", "monitor"],
+    "required": [
+        "name",
+        "version",
+        "digest",
+        "classes",
+        "shape",
+        "columns",
+        "takes_pictures",
+        "gate",
+        "monitor",
+    ],
 }
 
 

@@ -59,6 +59,7 @@ class Service:
         _check_sets(self.saved, self.draws)
         _check_steps(self.saved)
         self.monitor = self._monitor()
+        self.digest = self.saved.digest
         self.lock = threading.Lock()
         self.pool = Pool(room() // 2)  # for what clients send; the other half is for the work on it
         self._held = held()
@@ -146,6 +147,7 @@ class Service:
         return {
             "name": self.name,
             "version": __version__,
+            "digest": self.digest,
             "classes": [str(name) for name in class_names(self.saved)],
             "shape": shape,
             "columns": None if given is None or given.columns is None else list(given.columns),

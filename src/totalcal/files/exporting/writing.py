@@ -27,7 +27,16 @@ from totalcal.errors import (
 from totalcal.files.exporting.program import Program, first_line, outputs_of, traced
 from totalcal.files.own import load_named
 from totalcal.files.predicting.answers import check_draws, class_names
-from totalcal.files.predicting.exported import KEY, ROWS, Array, Bar, Description, ExportedRows, open_exported
+from totalcal.files.predicting.exported import (
+    KEY,
+    ROWS,
+    Array,
+    Bar,
+    Description,
+    ExportedRows,
+    open_exported,
+    sealed,
+)
 from totalcal.files.predicting.inputs import ArrayFile
 from totalcal.files.saved import Model, load
 from totalcal.files.whole_files import whole_file
@@ -131,7 +140,7 @@ def export(
     rows = _example(saved, example)
     program = Program(saved, sampling.draws, sampling.seed or 0, rows)
     description = _description(saved, program, rows, sampling)
-    content = _WRITERS[kind](traced(program, rows), description)
+    content = sealed(_WRITERS[kind](traced(program, rows), description))
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"draft.{kind}"
         draft.write_bytes(content)
@@ -236,6 +245,7 @@ def _description(saved: Model, program: Program, example: Inputs, sampling: Samp
         rows=None if given is None else ExportedRows(given.shape, given.columns, given.pictures),
         bars=tuple(Bar(**bar) for bar in saved.gate.as_json()["bars"]) if saved.gate else (),
         versions={"totalcal": __version__, "torch": torch.__version__},
+        model=saved.digest,
     )
 
 

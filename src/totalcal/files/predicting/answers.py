@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import GateError, InputError, TotalcalError
+from totalcal.files.container import check_digest, read_container
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.predicting.raw import RawTable
 from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
@@ -35,6 +36,7 @@ class Answers:
         familiarity: A p-value per row, or None without such a memory.
         decisions: The gate's verdict.
         reasons: Why.
+        made: By which draws.
     """
 
     classes: tuple[Any, ...]
@@ -43,6 +45,7 @@ class Answers:
     familiarity: Floats | None
     decisions: list[str]
     reasons: list[str]
+    made: str
 
     @property
     def best(self) -> list[Any]:
@@ -59,6 +62,7 @@ class Answers:
             None if self.familiarity is None else self.familiarity[chosen],
             self.decisions[chosen],
             self.reasons[chosen],
+            self.made,
         )
 
 
@@ -71,6 +75,10 @@ class FilePredictor(Protocol):
     @property
     def score_names(self) -> tuple[str, ...]: ...
 
+    @property
+    def digest(self) -> str:
+        """What names the model."""
+
     def rows(self, inputs: Path, workers: int) -> Rows:
         """The rows of a file or folder, with so many processes to decode pictures."""
 
@@ -82,6 +90,7 @@ class FilePredictorWithDraws:
     """A saved model that answers with so many draws, or with those of its gate, rows that passed `steps`."""
 
     saved: "Model"
+    digest: str
     draws: "Draws | None" = None
     steps: "Steps | None" = None
 
@@ -102,15 +111,19 @@ class FilePredictorWithDraws:
         return answers(self.saved, rows, self.draws)
 
 
-def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None) -> FilePredictor:
+def opened(
+    file: Path, draws: "Draws | None" = None, backbone: str | None = None, expect: str | None = None
+) -> FilePredictor:
     """What answers by a model file: torch and totalcal, or for an .onnx onnxruntime alone.
 
     Args:
         file: What `totalcal.save` or `totalcal export` wrote.
         draws: Of weights and memory; those of the gate, or else the model's usual ones, if not given.
         backbone: `package.module:factory`, the user's own net where the file asks for it.
+        expect: The digest of the model that it has to be, or the beginning of it.
 
     Raises:
+        ModelFileError: If it is another model than the expected one.
         GateError: If the gate, or the exported program, has other draws.
         InputError: If a backbone is given for an exported program, which holds its own.
     """
@@ -120,14 +133,17 @@ def opened(file: Path, draws: "Draws | None" = None, backbone: str | None = None
         if backbone is not None:
             raise InputError(f"{file} is a program of its own and takes no --backbone: leave it out.")
         exported = open_exported(file)
+        check_digest(exported.digest, expect, file)
         exported.check_draws(draws)
         return exported
     from totalcal.files.own import load_named
 
+    digest = read_container(file).digest
+    check_digest(digest, expect, file)
     saved = load_named(file, backbone)
     check_draws(saved, draws)
     # The reader takes the steps, to name the rows that cannot.
-    return FilePredictorWithDraws(replace(saved, steps=None), draws, saved.steps)
+    return FilePredictorWithDraws(replace(saved, steps=None), digest, draws, saved.steps)
 
 
 def class_names(saved: "Model") -> tuple[Any, ...]:
@@ -147,6 +163,8 @@ def answers(
     saved: "Model", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
 ) -> Answers:
     """The answers to rows as the user has them, with the draws of the gate or of the user."""
+    from totalcal.decisions import sampling_of
+
     stacked = rows if isinstance(rows, np.ndarray) else np.stack(rows)
     try:
         prediction = saved.predict(stacked, draws)
@@ -155,6 +173,7 @@ def answers(
     except (RuntimeError, ValueError, TypeError, LookupError) as error:  # a net says in its own words
         raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
     verdicts, reasons = _decisions(saved, prediction)
+    sampling = sampling_of(prediction)
     return Answers(
         class_names(saved),
         prediction.probabilities.numpy(),
@@ -162,7 +181,19 @@ def answers(
         None if prediction.domain is None else prediction.familiarity.cpu().double().numpy(),
         verdicts,
         reasons,
+        made_by(sampling.draws, sampling.seed),
     )
+
+
+def made_by(draws: int | str, seed: int | None) -> str:
+    """How predictions were made, in the words that stand beside them.
+
+    >>> made_by("moments", None), made_by(0, None), made_by(10, 0)
+    ('moments', 'means', '10 draws of seed 0')
+    """
+    if isinstance(draws, str):
+        return draws
+    return f"{draws} draws of seed {seed or 0}" if draws else "means"
 
 
 def check_draws(saved: "Model", draws: "Draws | None") -> None:

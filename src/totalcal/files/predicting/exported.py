@@ -1,5 +1,6 @@
 """An exported model, as `totalcal export` wrote it: what it says of rows, without torch where it is ONNX."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,14 +18,16 @@ from totalcal.errors import (
     ModelFileError,
     NotFiniteError,
     ShapeError,
+    UnreadableFileError,
 )
-from totalcal.files.predicting.answers import Answers
+from totalcal.files.container import PROGRAMS
+from totalcal.files.predicting.answers import Answers, made_by
 from totalcal.files.predicting.inputs import Rows, rows_of
-from totalcal.files.reading import parse_json, unreadable
+from totalcal.files.reading import open_regular, parse_json, unreadable
 from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_rejected
 
 Array = npt.NDArray[Any]
-SUFFIXES = (".onnx", ".pt2")
+SUFFIXES = PROGRAMS
 KEY = "totalcal"
 """What the description is called in a file: a metadata entry of an .onnx, an extra file of a .pt2."""
 
@@ -32,6 +35,8 @@ ROWS = "inputs"
 """What a program's input is called; several are called `inputs/NAME`."""
 
 FORMAT = 1
+_SEAL, _DIGITS = b"totalcal sha256 ", 64
+_SEAL_BYTES = len(_SEAL) + _DIGITS
 _REMEDY = "Export the model again: totalcal export FILE."
 
 
@@ -64,6 +69,7 @@ class Description:
         rows: What a row is, if the model file said so.
         bars: Those of the gate; decision i is the verdict of the i-th, 0 accepts.
         versions: Of what wrote the file.
+        model: The digest of the model that it was made from.
     """
 
     classes: tuple[Any, ...]
@@ -74,6 +80,23 @@ class Description:
     rows: ExportedRows | None = None
     bars: tuple[Bar, ...] = ()
     versions: dict[str, str] | None = None
+    model: str = ""
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Pairs of a heading and what stands under it."""
+        bars = [f"{bar.score} {bar.threshold}: {bar.verdict}" for bar in self.bars]
+        return [
+            ("digest", self.model),
+            ("classes", ", ".join(map(str, self.classes))),
+            (
+                "inputs",
+                ", ".join(f"{name} {each['dtype']} {each['shape']}" for name, each in self.inputs.items()),
+            ),
+            ("outputs", ", ".join(self.outputs)),
+            ("predictions", made_by(self.draws, self.seed)),
+            ("gate", "; ".join(bars) or "none: every prediction is accepted"),
+            ("written by", ", ".join(f"{name} {each}" for name, each in (self.versions or {}).items())),
+        ]
 
     def to_json(self) -> str:
         rows = self.rows and self.rows._asdict() | {
@@ -100,6 +123,7 @@ class Description:
                 and ExportedRows(tuple(rows["shape"]), _tuple(rows["columns"]), _steps(rows["pictures"])),
                 tuple(Bar(**bar) for bar in content["bars"]),
                 content["versions"],
+                str(content["model"]),
             )
 
 
@@ -118,6 +142,10 @@ class ExportedModel:
     @property
     def classes(self) -> tuple[Any, ...]:
         return self.description.classes
+
+    @property
+    def digest(self) -> str:
+        return self.description.model
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -166,7 +194,13 @@ class ExportedModel:
             reasons = [self._reason(bars[place], found, row) for row, place in enumerate(decisions)]
         scores = {name: found[name] for name in self.score_names}
         return Answers(
-            self.classes, found["probabilities"], scores, found.get("familiarity"), verdicts, reasons
+            self.classes,
+            found["probabilities"],
+            scores,
+            found.get("familiarity"),
+            verdicts,
+            reasons,
+            made_by(self.description.draws, self.description.seed),
         )
 
     def check_draws(self, draws: int | str | None) -> None:
@@ -194,7 +228,33 @@ def open_exported(path: Path) -> ExportedModel:
     """
     if not path.is_file():
         raise ModelFileError(f"there is no model file {path}.")
+    _check_seal(path)
     return (_open_onnx if path.suffix == ".onnx" else _open_pt2)(path)
+
+
+def sealed(content: bytes) -> bytes:
+    """A program with a checksum of all of it at its end, where neither onnxruntime nor torch looks.
+
+    In an .onnx it is a field that no version knows, in a .pt2 the comment of the archive. Both formats by
+    themselves read a changed weight as it stands.
+    """
+    if content.startswith(b"PK"):  # the archive's last two bytes are the length of its comment, so far none
+        body = content[:-2] + _SEAL_BYTES.to_bytes(2, "little") + _SEAL
+    else:  # field 4095, of so many bytes
+        body = content + b"\xfa\xff\x01" + bytes([_SEAL_BYTES]) + _SEAL
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def _check_seal(path: Path) -> None:
+    found, length = hashlib.sha256(), path.stat().st_size - _DIGITS
+    with unreadable(path, "an exported model", _REMEDY), open_regular(path) as file:
+        while block := file.read(min(1 << 20, max(length - file.tell(), 0))):
+            found.update(block)
+        digits = file.read()
+    if digits != found.hexdigest().encode():
+        raise UnreadableFileError(
+            f"{path} is damaged, or was changed since it was exported: its checksum does not match. {_REMEDY}"
+        )
 
 
 def _open_onnx(path: Path) -> ExportedModel:

@@ -36,7 +36,12 @@ Column = Sequence[Any] | npt.NDArray[np.float64]
 
 _PATIENCE = 6.0  # seconds: the workers of a killed run notice it within five, and hold its lock until then
 _ROW_GROUP = 1 << 17
-_REPEATED = ["class", "decision", "reason"]  # a dictionary of numbers would take longer than all else
+_REPEATED = [
+    "class",
+    "decision",
+    "reason",
+    "model",
+]  # a dictionary of numbers would take longer than all else
 _KINDS = {".parquet": "Parquet", ".pq": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 
 
@@ -53,7 +58,8 @@ class Format(Protocol):
 def format_of(path: Path, names: Sequence[str], classes: Sequence[Any]) -> Format:
     """By the suffix of the output; all but .parquet, .pq, .arrow and .feather is CSV.
 
-    The second column holds classes, the first and the last two hold text, the others numbers.
+    The first column holds names and the second classes, `decision`, `reason` and `model` words, all others
+    numbers.
     """
     kind = _KINDS.get(path.suffix.lower())
     return AsCSV(names) if kind is None else AsColumns(kind, names, classes)
@@ -88,13 +94,10 @@ class AsColumns:
         except ImportError as error:
             raise MissingExtraError("pyarrow", "tables", f"writing {kind}") from error
         self.kind = kind
-        words = {
-            0: pa.string(),
-            1: _type_of(classes),
-            len(names) - 2: pa.string(),
-            len(names) - 1: pa.string(),
-        }
-        self.schema = pa.schema([(name, words.get(place, pa.float64())) for place, name in enumerate(names)])
+        words = {"decision", "reason", "model"}
+        others = [pa.string() if name in words else pa.float64() for name in names[2:]]
+        kinds = [pa.string(), _type_of(classes), *others]
+        self.schema = pa.schema([*zip(names, kinds, strict=True)])
 
     def begin(self) -> bytes:
         return bytes(self.schema.serialize())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from totalcal.errors import InputError, NotFiniteError
-from totalcal.files.predicting.answers import Answers, opened
+from totalcal.files.predicting.answers import Answers, FilePredictor, opened
 from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
 from totalcal.files.predicting.outputs import Column, ResumableOutput, format_of
 from totalcal.uncertainties import UNFAMILIARITY
@@ -42,6 +42,7 @@ def predict_file(
     workers: int | None = None,
     strict: bool = False,
     backbone: str | None = None,
+    expect: str | None = None,
     on_rows: Callable[[int], None] = lambda rows: None,
 ) -> Summary:
     """A line for each row of `inputs`, in order; called again after a kill, it goes on where it was.
@@ -59,6 +60,7 @@ def predict_file(
         workers: Processes that decode images; left out, one per core where there are many images.
         strict: Whether the first row that cannot be used ends the run.
         backbone: `package.module:factory` of your own net, where the model file asks for it.
+        expect: The digest of the model that it has to be.
         on_rows: Is told of every chunk.
 
     Returns:
@@ -67,23 +69,24 @@ def predict_file(
     Raises:
         InputError: If there is nothing to read, the output is there already, or another process writes it;
             with `strict`, for a bad row.
+        ModelFileError: If it is another model than the expected one.
         GateError: If `draws` are not those of the gate.
         MissingExtraError: For Parquet or Arrow without pyarrow.
     """
-    answering = opened(model, draws, backbone)
+    answering = opened(model, draws, backbone, expect)
     rows = answering.rows(inputs, workers or 0)
     size = usual_chunk(rows.width) if chunk_size is None else chunk_size
     if isinstance(rows, Pictures) and workers is None:
         rows.workers = _usual_workers(len(rows.names) // size)
     probabilities = (f"p({name})" for name in answering.classes)
     p_value = ["familiarity"] if UNFAMILIARITY in answering.score_names else []
-    header = ["row", "class", *probabilities, *answering.score_names, *p_value, "decision", "reason"]
+    header = ["row", "class", *probabilities, *answering.score_names, *p_value, "decision", "reason", "model"]
     fingerprint = f"{_digest(model)} {_state(rows)} {draws} {size}"
     with ResumableOutput(output, fingerprint, format_of(output, header, answering.classes)) as file:
         before = file.rows
         on_rows(before)
         for chunk in rows.chunks(size, skip=before):
-            columns, complaints = _answered(answering.answers, chunk)
+            columns, complaints = _answered(answering, chunk)
             if strict and complaints:
                 name, reason = complaints[0]
                 raise InputError(f"{name} {reason}. Mend or remove it, or predict without --strict.")
@@ -109,16 +112,16 @@ def _usual_workers(chunks: int) -> int:
     return min(cores, chunks // 2) if cores > 1 else 0
 
 
-def _answered(answer: Callable[[Array], Answers], chunk: Chunk) -> tuple[list[Column], list[Complaint]]:
+def _answered(by: FilePredictor, chunk: Chunk) -> tuple[list[Column], list[Complaint]]:
     """The columns of a chunk, and what is wrong with its bad rows: those without an answer are among them."""
     if not chunk.names:
         return [], chunk.complaints
     try:
-        return _columns(chunk.names, answer(chunk.values)), chunk.complaints
+        return _columns(chunk.names, by.answers(chunk.values), by.digest), chunk.complaints
     except NotFiniteError:  # anything else, such as a wrong shape, is no matter of single rows
         pass
-    rest = Chunk.checked(chunk.names, chunk.values, _unanswerable(answer, chunk.values))
-    columns = _columns(rest.names, answer(rest.values)) if rest.names else []
+    rest = Chunk.checked(chunk.names, chunk.values, _unanswerable(by.answers, chunk.values))
+    columns = _columns(rest.names, by.answers(rest.values), by.digest) if rest.names else []
     return columns, chunk.complaints + rest.complaints
 
 
@@ -135,11 +138,12 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
     return {}
 
 
-def _columns(names: list[str], found: Answers) -> list[Column]:
-    """One after the other, as the header names them."""
+def _columns(names: list[str], found: Answers, digest: str) -> list[Column]:
+    """One after the other, as the header names them; the last says of every row which model answered it."""
+    model = [f"{digest} {found.made}"] * len(names)
     numbers = [*found.probabilities.T, *found.scores.values()]
     p_value = [] if found.familiarity is None else [found.familiarity]
-    return [names, found.best, *numbers, *p_value, found.decisions, found.reasons]
+    return [names, found.best, *numbers, *p_value, found.decisions, found.reasons, model]
 
 
 def _digest(path: Path) -> str:
