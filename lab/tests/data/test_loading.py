@@ -1,7 +1,6 @@
 """`load` from end to end on a tiny IDX set: where it looks, in which order, what it refuses."""
 
 import hashlib
-import json
 import logging
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 
 from totalcal.errors import DataError, IntegrityError, SourceError, UnknownNameError
 from totalcal_lab.data import load, loading
-from totalcal_lab.data.description import Arrays, DataSet, Download, Package, RawFile, Split
+from totalcal_lab.data.description import DataSet, Download, Package, RawFile, Split
 from totalcal_lab.data.readers import idx_reader
-from totalcal_lab.data.sources import digest, locate
+from totalcal_lab.data.sources import locate
 
 IMAGES, LABELS = np.arange(48).reshape(3, 4, 4), np.array([2, 0, 1])
 NOWHERE = "http://127.0.0.1:9/file"  # the discard port: nobody listens
@@ -148,64 +147,3 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_so(tiny, tmp_path,
     monkeypatch.setenv("TOTALCAL_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match="Set TOTALCAL_CACHE"):
         load("tiny")
-
-
-def write_record(folder, names, kind):
-    record = {f"{name}.gz": digest(RawFile(f"{name}.gz").within(folder), kind) for name in names}
-    (folder / "fetched.json").write_text(json.dumps(record))
-
-
-@pytest.mark.parametrize("place", ["given", "cache"])
-def test_a_record_beside_the_files_does_not_replace_the_published_digests(
-    tiny, tmp_path, write_idx, place, cache
-):
-    """An all-black set with a fetched.json that vouches for it."""
-    folder = tmp_path / "given" if place == "given" else cache / "sets" / "tiny"
-    write_idx(folder, 0 * IMAGES, LABELS)
-    write_record(folder, ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"), "sha256")
-    with pytest.raises(IntegrityError, match="t10k-images"):
-        load("tiny", data_dir=tmp_path / "given" if place == "given" else None)
-
-
-@pytest.fixture
-def counted(tmp_path, monkeypatch):
-    """Texts of which nobody publishes more than how many there are."""
-
-    def read(folder, split):
-        texts = [len(path.read_text()) for path in sorted((folder / "texts").iterdir())]
-        return Arrays(np.array(texts)[:, None], np.zeros(len(texts), np.int64))
-
-    def convert(package, target):
-        (target / "texts").mkdir()
-        for number in range(2):
-            (target / "texts" / f"{number}.txt").write_text("words")
-
-    monkeypatch.setattr("totalcal_lab.data.sources.fetch_package", lambda package, scratch: scratch)
-    split = Split(2, (RawFile("texts", ("texts:0123", "files:2")),))
-    dataset = DataSet(
-        "counted", "", 1, read, {"test": split}, "", "", package=Package("npm", "counted", convert, "1.0")
-    )
-    monkeypatch.setattr(loading, "CATALOGUE", {"counted": dataset})
-    load("counted")
-
-
-@pytest.mark.parametrize("record", ["left", "removed", "damaged", "counts"])
-def test_edited_texts_in_the_cache_are_noticed(counted, cache, record):
-    folder = cache / "sets" / "counted"
-    (folder / "texts" / "0.txt").write_text("other words")
-    if record == "removed":
-        (folder / "fetched.json").unlink()
-    elif record == "damaged":
-        (folder / "fetched.json").write_text("[" * 1000)
-    elif record == "counts":
-        (folder / "fetched.json").write_text('{"texts": "files:2"}')
-    with pytest.raises(IntegrityError, match="not the file it should be"):
-        load("counted")
-    assert load("counted").inputs.tolist() == [[5], [5]]  # fetched anew
-
-
-def test_texts_of_the_cache_are_known_by_what_was_fetched(counted, cache):
-    import shutil
-
-    shutil.rmtree(cache / "decoded")
-    assert load("counted").inputs.tolist() == [[5], [5]]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from scipy.io import loadmat, savemat
+from scipy.io import savemat
 
 from totalcal.errors import DataError
 from totalcal_lab.data import readers
@@ -17,7 +17,6 @@ from totalcal_lab.data.readers import (
     CORRUPTIONS,
     cifar_reader,
     idx_reader,
-    matlab_arrays,
     read_cifar_c,
     read_idx,
     read_records,
@@ -183,28 +182,9 @@ def test_a_truncated_file_is_refused(tmp_path, draw, keep):
         read_svhn(tmp_path, "test")
 
 
-@pytest.mark.parametrize("compress", [True, False])
-def test_arrays_are_those_that_scipy_reads(tmp_path, draw, compress):
-    path = tmp_path / "any.mat"
-    arrays = {
-        "X": draw.integers(0, 256, (4, 3, 2, 5), dtype=np.uint8),
-        "y": draw.integers(1, 11, (5, 1), dtype=np.uint8),
-        "small": np.array([[7]], dtype=np.uint8),  # four bytes and fewer stand in the tag itself
-        "reals": draw.normal(size=(3, 2)),
-        "wide": draw.integers(-(2**40), 2**40, (2, 2)),
-    }
-    others = {"text": "words", "cells": np.array([1, "a"], dtype=object), "complex": np.array([[1j]])}
-    savemat(path, {**others, **arrays}, do_compression=compress)
-    expected, found = loadmat(path), matlab_arrays(path, list(arrays))
-    assert set(found) == set(arrays)
-    for name, array in found.items():
-        np.testing.assert_array_equal(array, expected[name])
-        assert array.dtype == expected[name].dtype
-
-
 def test_a_promise_of_more_bytes_than_there_are_is_refused(tmp_path):
     path = tmp_path / "test_32x32.mat"
-    savemat(path, {"X": np.zeros((2, 2), np.uint8)})
+    savemat(path, {"X": np.zeros((2, 2), np.uint8)}, do_compression=True)
     data = bytearray(path.read_bytes())
     data[132:136] = (2**32 - 16).to_bytes(4, "little")
     path.write_bytes(data)

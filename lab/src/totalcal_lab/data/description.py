@@ -66,7 +66,6 @@ class Download:
     archive: Literal["none", "tar", "zip"] = "none"
     members: tuple[str, ...] = ()
     strip: str = ""
-    max_bytes: int = 400_000_000
 
 
 @dataclass(frozen=True)

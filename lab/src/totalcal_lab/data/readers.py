@@ -4,10 +4,11 @@ IDX (MNIST and its kin), CIFAR's binary records, CIFAR-10-C's `.npy` files, SVHN
 TinyImageNet's JPEG files. Every one of them ends in arrays or in an error that names the file.
 """
 
+import io
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from totalcal.data import Arrays
-from totalcal.errors import DataError, UnreadableFileError
+from totalcal.errors import DataError
 from totalcal.files import read_bytes, read_npy, read_picture, read_text, unreadable
 from totalcal_lab.data.description import RawFile, checked
 
@@ -107,9 +108,8 @@ def read_cifar_c(folder: Path, split: str) -> Arrays:
 
 
 # SVHN, cropped digits: MATLAB files with X [32, 32, 3, n] and y [n, 1], where 10 stands for the digit 0.
-_MATRIX, _COMPRESSED = 14, 15
-_NUMBERS: Final = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-_ORDERS: Final = {b"IM": "<", b"MI": ">"}
+_COMPRESSED: Final = 15
+_HEADER: Final = 128
 
 
 def read_svhn(folder: Path, split: str) -> Arrays:
@@ -123,74 +123,30 @@ def read_svhn(folder: Path, split: str) -> Arrays:
 
 def svhn_arrays(path: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Images [n, 32, 32, 3] and labels as the file has them, 1 to 10."""
-    variables = matlab_arrays(path, ("X", "y"))
-    if set(variables) != {"X", "y"}:
-        raise DataError(
-            f"{path} is not a MATLAB file with X and y: it has {', '.join(variables) or 'neither'}."
-        )
-    images, labels = variables["X"], variables["y"]
+    from scipy.io import loadmat
+
+    data = read_bytes(path, MOST_BYTES)
+    with unreadable(path, "a MATLAB file of level 5 with compressed arrays"):
+        _check_sums(data)
+        variables = loadmat(io.BytesIO(data), variable_names=["X", "y"])
+        images, labels = variables["X"], variables["y"]
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
         raise DataError(f"{path}: X is {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n).")
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels.reshape(-1)
 
 
-def matlab_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The real, full arrays of these names in a MATLAB file (level 5), in the type they are stored in.
-
-    Read here and not by SciPy, whose reader ends the process on some damaged files.
-    """
-    data = memoryview(read_bytes(path, MOST_BYTES))
-    with unreadable(path, "a MATLAB file of level 5"):
-        if bytes(data[126:128]) not in _ORDERS:
-            raise ValueError("its header is another")
-        order = _ORDERS[bytes(data[126:128])]
-        arrays: dict[str, NDArray[Any]] = {}
-        for kind, content in _elements(data[128:], order):
-            if kind == _COMPRESSED:
-                kind, content = next(_elements(memoryview(_inflated(content, path)), order))
-            if kind == _MATRIX:
-                name, array = _matrix(content, order)
-                if name in names:
-                    arrays[name] = array
-        return arrays
-
-
-def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Type and content of each element: eight bytes of tag, or four and the content in the other four."""
-    place = 0
-    while len(data) - place >= 8:
-        kind, size = struct.unpack(f"{order}II", data[place : place + 8])
-        if kind >> 16:
-            kind, size, first = kind & 0xFFFF, kind >> 16, place + 4
-            step = 8
-        else:
-            first = place + 8
-            step = 8 + size + (0 if kind == _COMPRESSED else -size % 8)
-        if first + size > len(data) or (step == 8 and size > 4):
-            raise ValueError(f"an element of {size} bytes, where {len(data) - first} are left")
-        yield kind, data[first : first + size]
-        place += step
-
-
-def _inflated(content: memoryview, path: Path) -> bytes:
-    decoder = zlib.decompressobj()
-    data = decoder.decompress(content, MOST_BYTES)
-    if not decoder.eof:
-        raise UnreadableFileError(f"{path} is not a whole MATLAB file, or is too large: fetch it again.")
-    return data
-
-
-def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any]]:
-    elements = _elements(content, order)
-    (_, flags), (_, axes), (_, name) = (next(elements) for _ in range(3))
-    shape = tuple(np.frombuffer(axes, f"{order}i4").tolist())
-    label = bytes(name).decode("ascii")
-    array_class, is_complex = flags[0 if order == "<" else 3], flags[1 if order == "<" else 2] & 0x08
-    if not 6 <= array_class <= 15 or is_complex:
-        return label, np.empty(0)  # cells, structures, text: not what a set is made of
-    kind, values = next(elements)
-    array = np.frombuffer(values, f"{order}{_NUMBERS[kind]}")
-    return label, array.reshape(shape, order="F").astype(array.dtype.newbyteorder("="))
+def _check_sums(data: bytes) -> None:
+    """SciPy's reader ends the process on some damaged files; but every compressed array has a checksum."""
+    if data[_HEADER - 4 : _HEADER] != b"\0\1IM":
+        raise ValueError("its header is another")
+    place = _HEADER
+    while place < len(data):
+        kind, size = struct.unpack("<II", data[place : place + 8])
+        decoder = zlib.decompressobj()
+        decoder.decompress(memoryview(data)[place + 8 : place + 8 + size], MOST_BYTES)
+        if kind != _COMPRESSED or not decoder.eof or decoder.unused_data:
+            raise ValueError("an array is not whole")
+        place += 8 + size
 
 
 # TinyImageNet's validation set: 64 × 64 JPEG files and a table of their WordNet ids.

