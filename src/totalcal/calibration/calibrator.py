@@ -30,6 +30,8 @@ TEMPERATURE_PRIOR = 0.5
 """s, the standard deviation of log T before a row is seen."""
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 """λ, the strongest first: b has a standard deviation of 1/√(2λ) before a row is seen, .07 to 1.3."""
+FEWEST_ROWS = 50
+"""With fewer, cross-validation chooses by chance: nothing is changed."""
 DOUBT = 0.25
 """By how many standard errors of the paired difference what does more has to be better."""
 
@@ -120,6 +122,8 @@ class CalibrationResult:
 
     def __str__(self) -> str:
         compared = ", ".join(f"{name} {value:.4f}" for name, value in self.nll.items())
+        if self.rows < FEWEST_ROWS:
+            return f"nothing changed: {self.rows} rows are too few to choose by, which takes {FEWEST_ROWS}"
         if self.gain == 0:
             return f"nothing changed: no candidate is better beyond doubt (NLL: {compared}; {self.rows} rows)"
         return (
@@ -220,12 +224,10 @@ def _cross_validated(data: _Rows, seed: int) -> dict[_Candidate, Floats]:
     """The NLL of each row under each candidate, fitted on the other four fifths; the path of ridges ends
     where two in a row were worse than the one before."""
     rows = len(data.labels)
-    folds = min(FOLDS, rows)
-    order = np.random.default_rng(seed).permutation(rows)
-    fold = torch.from_numpy(order % folds)
-    parts = [(data.at(fold != k), data.at(fold == k), (fold == k).numpy()) for k in range(folds)]
+    fold = torch.from_numpy(np.random.default_rng(seed).permutation(rows) % FOLDS)
+    parts = [(data.at(fold != k), data.at(fold == k), (fold == k).numpy()) for k in range(FOLDS)]
     judged = {_NOTHING: data.nll(0.0, 0.0), _TEMPERATURE: np.zeros(rows)}
-    if rows < 2 * folds:
+    if rows < FEWEST_ROWS:
         return {_NOTHING: judged[_NOTHING], _TEMPERATURE: np.full(rows, np.inf)}
     starts: list[Floats] = []
     for rest, left_out, mask in parts:

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from totalcal.calibration.calibrator import NoCalibrator, fit_calibrator
 from totalcal.data.preprocessing import Preprocessing
 from totalcal.decisions import UNCERTAINTIES, Gate, uncertainty
 from totalcal.errors import DomainError, InputError, MissingExtraError
@@ -70,6 +71,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         remember: Whether to keep a memory of the domain, for `predict_familiarity`. Half of the held-out rows
             calibrate it and have no say in when to stop, so that they are as new to it as the rows to come;
             where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
+        calibrate: Whether a temperature and a bias per class are fitted to the rows that `patience` holds
+            out, as far as cross-validation finds them worth it.
         draws: How many draws of weights and memory make a prediction; "moments" needs none. None takes
             whichever is better (`TuringProcess.default_draws`). They are the same for every row, so that a
             row's prediction does not depend on the others.
@@ -107,6 +110,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.15,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         remember: bool = True,
+        calibrate: bool = True,
         draws: Draws | None = None,
         device: str = "cpu",
         verbose: bool = False,
@@ -121,6 +125,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.class_weight = class_weight
         self.remember = remember
+        self.calibrate = calibrate
         self.draws = draws
         self.device = device
         self.verbose = verbose
@@ -162,6 +167,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             generator=self._generator(),
             callbacks=self._callbacks(),
         )
+        if self.calibrate and validation is not None:
+            self._calibrate(validation)
         if calibration is not None:
             remember_domain(self.model_, training.data, calibration.data, progress=False)
         self.n_iter_ = self._training.trainer.epoch
@@ -170,7 +177,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """Go on learning from more rows: one epoch of gradient steps and writes to the memory.
 
-        A memory of the domain ends here: it knows the features of the net as it was.
+        A memory of the domain and a calibrator end here: they know the net as it was.
 
         Args:
             X: Rows × columns. Standardisation and batch size are those of the first call's rows.
@@ -203,6 +210,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self._choose_context(rows)
         self.model_.set_domain(NoDomain())
+        self.model_.calibrator = NoCalibrator()
         self._training.run_epoch(rows, self._generator())
         self.n_iter_ = self._training.trainer.epoch
         return self
@@ -364,6 +372,17 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_ROWS:
             return held_out, None
         return split(held_out, 0.5, self._seed)
+
+    def _calibrate(self, held_out: Rows) -> None:
+        """The calibrator that cross-validation chooses on held-out rows."""
+        parts = held_out.data.inputs.split(_ROWS_AT_ONCE)
+        raw = Predictive.joined(
+            [self.model_.predict_shared(part, self.draws, self.context_) for part in parts]
+        )
+        found = fit_calibrator(
+            raw.belief.log_mean, held_out.data.labels, weights=held_out.weights, seed=self._seed
+        )
+        self.model_.calibrator = found.calibrator
 
     def _enough_rows(self) -> int:
         return math.ceil(2 * FEWEST_ROWS / self.validation_fraction)
