@@ -50,6 +50,14 @@ def test_the_card_has_figures_promises_and_limits(report, tmp_path):
         assert part in card
 
 
+def test_sets_are_shown_with_their_coverage_and_size(report):
+    nine = next(cover for cover in report.covers if cover.promised == 0.9)
+    assert nine.held == pytest.approx(0.9, abs=0.06)
+    assert 1 <= nine.size <= 3
+    assert "sets at 90%" in report.to_markdown()
+    assert "hold the true class" in report.to_html()
+
+
 def test_a_net_that_was_too_sure_is_said_to_be_better_now(report):
     assert "NLL better" in report.verdict
     assert "0.0% of far" in report.verdict

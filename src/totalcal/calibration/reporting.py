@@ -1,7 +1,8 @@
 """What a calibrated model is worth on test rows: measured here, made into a page by `totalcal.report`."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import torch
 from torch import Tensor
 
 from totalcal.calibration.calibrator import NoCalibrator
-from totalcal.errors import LabelError
+from totalcal.errors import GateError, LabelError
 from totalcal.inputs import Inputs, as_inputs, blocks, joined, labelled
-from totalcal.report.model_page import Domain, Example, Judged, ModelReport
+from totalcal.report.model_page import Cover, Domain, Example, Judged, ModelReport
 from totalcal.scores.arrays import class_numbers, plain
 from totalcal.scores.streaming import Rows
 from totalcal.scores.streaming import blocks as row_blocks
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from totalcal.files.saved import Model
 
 _EXAMPLES = 6
+_COVERAGES = (0.8, 0.9, 0.95)
 _LARGEST_SIDE = 256
 
 
@@ -73,6 +75,7 @@ def report_on(
         before=_judged(before, model),
         after=_judged(after, model),
         domains=tuple(domains),
+        covers=tuple(_covers(model, after, labels.numpy())),
         examples=tuple(examples),
         story=None if model.summary is None else str(model.summary),
         promise="" if model.gate is None else model.gate.promise,
@@ -94,6 +97,16 @@ def _judged(prediction: Predictive, model: "Model") -> Judged:
         unfamiliarity=plain(prediction.unfamiliarity) if knows else None,
         verdicts=tuple(prediction.decision) if prediction.gate is not None else (),
     )
+
+
+def _covers(model: "Model", prediction: Predictive, labels: Any) -> Iterator[Cover]:
+    """At the coverages for which there are held-out rows enough."""
+    for promised in _COVERAGES if model.sets is not None else ():
+        with suppress(GateError):
+            within = plain(prediction.set(promised))
+            sizes = within.sum(1)
+            held = within[np.arange(len(labels)), labels].mean()
+            yield Cover(promised, float(held), float(sizes.mean()), float((sizes == 1).mean()))
 
 
 def _made(prediction: Predictive) -> str:

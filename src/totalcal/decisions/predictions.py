@@ -17,7 +17,15 @@ import numpy.typing as npt
 
 from totalcal.decisions.rules import Flags, conformal_quantile, is_accepted
 from totalcal.errors import GateError, InputError, UnknownNameError
-from totalcal.scores.arrays import Floats, Values, check_predictions, class_names, class_numbers, plain
+from totalcal.scores.arrays import (
+    Floats,
+    Integers,
+    Values,
+    check_predictions,
+    class_names,
+    class_numbers,
+    plain,
+)
 from totalcal.scores.external import distribution_of
 from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
@@ -96,30 +104,52 @@ def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Itera
         yield inputs, plain(truth)
 
 
-Method = Literal["aps", "split"]
+Method = Literal["aps", "raps", "split"]
 _MOST_SCORES = 5000
+_FREE, _PENALTY = 5, 0.01
 
 
 def unlikeliness(probabilities: Floats) -> Floats:
-    """1 − p_k: the smallest sets on average (Sadinle, Lei and Wasserman 2019)."""
-    return 1 - probabilities
+    """−p_k: the smallest sets on average (Sadinle, Lei and Wasserman 2019)."""
+    return -probabilities
 
 
 def cumulated(probabilities: Floats) -> Floats:
-    """The probability of all classes at least as likely as k: sets fit each row (Romano et al. 2020).
+    """The probability of all classes likelier than k and half of k's own, less 1 (APS, Romano et al. 2020).
 
-    >>> cumulated(np.array([[0.2, 0.5, 0.3]]))
-    array([[1. , 0.5, 0.8]])
+    Half in the place of a random share: the set of a row is always the same, and no larger than at random on
+    average; with the whole of p_k a net that is sure of most rows would need nearly all classes of others.
+    Counted from the unlikely end, where differences are small: 1 − 10⁻⁹ and 1 − 10⁻⁶ are far apart.
+
+    >>> cumulated(np.array([[0.25, 0.5, 0.25]]))
+    array([[-0.375, -0.75 , -0.125]])
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
-    totals = np.take_along_axis(probabilities, order, axis=1).cumsum(axis=1)
-    scores = np.empty_like(totals)
-    np.put_along_axis(scores, order, totals, axis=1)
-    return scores
+    ranked = np.take_along_axis(probabilities, order, axis=1)
+    unlikelier = ranked[:, ::-1].cumsum(axis=1)[:, ::-1] - ranked / 2
+    return _by_class(-unlikelier, order)
+
+
+def regularised(probabilities: Floats) -> Floats:
+    """APS, and 0.01 for each class beyond the fifth: few sets are large (RAPS, Angelopoulos et al. 2021).
+
+    >>> bool(regularised(np.full((1, 10), 0.1))[0, 9] > cumulated(np.full((1, 10), 0.1))[0, 9])
+    True
+    """
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    beyond = np.maximum(np.arange(1, probabilities.shape[1] + 1) - _FREE, 0)
+    return cumulated(probabilities) + _PENALTY * _by_class(np.broadcast_to(beyond, order.shape), order)
+
+
+def _by_class(ranked: npt.NDArray[Any], order: Integers) -> Floats:
+    """What belongs to the first, second, … class of each row, in the order of the classes."""
+    placed = np.empty(order.shape)
+    np.put_along_axis(placed, order, ranked, axis=1)
+    return placed
 
 
 _SCORES: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
-    {"aps": cumulated, "split": unlikeliness}
+    {"aps": cumulated, "raps": regularised, "split": unlikeliness}
 )
 
 
@@ -163,9 +193,8 @@ class PredictionSets:
             prediction: Of held-out rows: neither trained on nor used for a choice.
             labels: Their classes.
             coverage: How often the set of a new row must hold its true class, at least.
-            method: "split" gives the smallest sets on average; "aps" sets that grow with the uncertainty of a
-                row, and so cover easy and hard rows more evenly, but are large where a net is sure of nearly
-                everything: it adds up probabilities until hardly any is left.
+            method: "split" gives the smallest sets on average; "aps" covers easy and hard rows more evenly,
+                with larger sets; "raps" is between them where there are many classes.
 
         Returns:
             What makes sets of predictions: call it.

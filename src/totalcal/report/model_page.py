@@ -45,6 +45,21 @@ class Domain:
     verdicts: tuple[str, ...]
 
 
+class Cover(NamedTuple):
+    """What sets of classes did on the test rows: how many hold the true class, and how large they are."""
+
+    promised: float
+    held: float
+    size: float
+    single: float
+
+    def __str__(self) -> str:
+        return (
+            f"sets at {self.promised:.0%} hold the true class of {self.held:.1%}, with {self.size:.2f} "
+            f"classes on average; {self.single:.1%} are a single class"
+        )
+
+
 class Example(NamedTuple):
     """A row that was refused, and why."""
 
@@ -70,6 +85,7 @@ class ModelReport:
     before: Judged
     after: Judged
     domains: tuple[Domain, ...] = ()
+    covers: tuple[Cover, ...] = ()
     examples: tuple[Example, ...] = ()
     story: str | None = None
     promise: str = ""
@@ -95,7 +111,9 @@ class ModelReport:
             ),
             Section("scores", "Before and after", _HOW_TO_READ, [self._scores()]),
             Section("calibration", "Does confidence mean what it says?", _RELIABILITY, [self._reliability()]),
-            Section("decisions", "What it accepts", _DECISIONS, [self._decisions(), self._risk()]),
+            Section(
+                "decisions", "What it accepts", _DECISIONS, [self._decisions(), self._risk(), *self._covers()]
+            ),
         ]
         if self.domains:
             sections.append(Section("domain", "Does it know its domain?", _DOMAIN, self._domain()))
@@ -142,6 +160,8 @@ class ModelReport:
             *rows,
             "",
         ]
+        if self.covers:
+            lines += ["## Sets of classes", "", *(f"- {cover}" for cover in self.covers), ""]
         if self.after.verdicts:
             lines += ["## Decisions", "", *self._decision_lines(), "", f"Promised: {self.promise}.", ""]
         if self.story is not None:
@@ -251,6 +271,21 @@ class ModelReport:
             size=(4.2, 2.6),
         )
         return Plots("risk", "The most confident are answered first.", [plot])
+
+    def _covers(self) -> list[Block]:
+        if not self.covers:
+            return []
+        rows = [
+            (
+                Entry(f"{cover.promised:.0%}"),
+                _percent(cover.held),
+                Entry(f"{cover.size:.2f}", sort=cover.size),
+                _percent(cover.single),
+            )
+            for cover in self.covers
+        ]
+        headings = ["promised", "hold the true class", "classes in a set", "of a single class"]
+        return [Table.of_rows("sets", "Sets of classes, on test rows.", headings, rows)]
 
     def _draw_risk(self, axes: Any) -> None:
         for judged, name, colour in ((self.before, "as trained", RULE), (self.after, "calibrated", BLUE)):
