@@ -1,8 +1,8 @@
-"""What a model was made of and how its parts are set, in plain values: enough to make it again, and no code.
+"""How a model was built and how its parts are set, as plain values: enough to rebuild it, and no code.
 
-A recipe names a factory and its arguments; settings are the parts' own attributes as they stood when the
-model was saved. What neither can say, such as a function of the user's own, leaves the model without a
-recipe, and the file says why.
+A recipe names a factory and its arguments; settings are the parts' attributes as they were when the model was
+saved. A model with anything that neither can express, such as a function of your own, has no recipe, and the
+file says why.
 """
 
 import math
@@ -29,7 +29,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({**UPDATE_RULES,
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
     {record.__name__: record for record in (LossWeights, LogUniformPrior, NormalPrior)}
 )
-"""What a file can name beside plain values: an explicit table, so that no file reaches anything else."""
+"""What a file may name besides plain values: an explicit table, so that no file reaches anything else."""
 
 _DOMAIN = "domain"
 _NO_SETTINGS = frozenset({"training", "origin", "is_reused"})
@@ -40,9 +40,9 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What makes a model (one of the family, or `wrap`) and its backbone, by name, with keyword arguments.
+    """The factory of a model (one of the family, or `wrap`) and of its backbone, by name, with arguments.
 
-    Without the name of a backbone the user's own module is handed over whenever a file is loaded.
+    Without the name of a backbone, the user passes a module whenever the file is loaded.
 
     >>> Recipe("etp", 3, backbone="mlp", backbone_arguments={"num_inputs": 4}).build().num_classes
     3
@@ -64,7 +64,7 @@ class Recipe:
                 "load(path, backbone=net)."
             )
         for name, value in {**self.arguments, **self.backbone_arguments}.items():
-            if not _can_say(value):
+            if not _is_expressible(value):
                 raise InputError(f"a recipe holds plain values, but {name} is {type(value).__name__}.")
 
     def build(self, backbone: nn.Module | None = None) -> TuringProcess:
@@ -140,22 +140,22 @@ def why_no_recipe(model: TuringProcess) -> str | None:
         for name, value in _attributes(layer)
     )
     for where, value in (*arguments, *attributes):
-        if not _can_say(value):
+        if not _is_expressible(value):
             return f"{where} is a {type(value).__name__} that no file can name"
     return None
 
 
 def settings_of(model: nn.Module) -> Settings:
-    """How every layer of ours or of torch is set now; what cannot be said is left out.
+    """The settings of every layer of ours or of torch; what cannot be expressed is left out.
 
-    A layer of the user's own class is the user's to set: it comes back with the module that is handed over.
-    A domain memory has settings of its own making.
+    A layer of a user's own class is left to the user, who passes it when the file is loaded. A domain memory
+    has settings of its own.
 
     >>> settings_of(MODELS["etp"](BACKBONES["mlp"](4, 3), 3))["latent"]["retention"]
     0.99
     """
     found = {
-        path: {name: encode(value) for name, value in _attributes(layer) if _can_say(value)}
+        path: {name: encode(value) for name, value in _attributes(layer) if _is_expressible(value)}
         for path, layer in model.named_modules()
         if (_is_ours(layer) or _is_of_torch(layer)) and not _within(path, _DOMAIN)
     }
@@ -191,7 +191,7 @@ def _attributes(layer: nn.Module) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _can_say(value: object) -> bool:
+def _is_expressible(value: object) -> bool:
     named = isinstance(value, ContextUse) or _FUNCTIONS.get(getattr(value, "__name__", "")) is value
     return named or is_plain(value) or _RECORDS.get(type(value).__name__) is type(value)
 

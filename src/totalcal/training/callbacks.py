@@ -1,4 +1,4 @@
-"""What may watch a run: a progress bar, TensorBoard, anything of the user's own."""
+"""Callbacks of a run: the progress bar, TensorBoard, and the base class for your own."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Plan(NamedTuple):
 
 
 class Callback:
-    """Override what is of interest; every rank of a data-parallel run calls its own callbacks."""
+    """Override what you need; every rank of a data-parallel run calls its own callbacks."""
 
     def started(self, plan: Plan) -> None:
         """Before the first step, also of a resumed run."""
@@ -33,11 +33,11 @@ class Callback:
         """After an epoch and its validation; its checkpoint is not written yet."""
 
     def ended(self) -> None:
-        """After the run, whether it came to its end, was interrupted or failed."""
+        """After the run, whether it finished, was interrupted or failed."""
 
 
 class ProgressBar(Callback):
-    """A live line on the standard error stream: where a run is, its loss, how far the memory moves."""
+    """A live line on standard error: progress, loss, and how far the memory moves."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -94,7 +94,7 @@ class TensorBoard(Callback):
 
 
 def _numbers_in(report: StepReport | EpochReport) -> str:
-    """The numbers that are not zero, by name."""
+    """The non-zero numbers of a report, by name."""
     numbers = {name: getattr(report, name) for name in MEANS}
     if isinstance(report, EpochReport) and report.validation_nll is not None:
         numbers["validation_nll"] = report.validation_nll
@@ -102,5 +102,5 @@ def _numbers_in(report: StepReport | EpochReport) -> str:
 
 
 def is_wanted(progress: bool | None) -> bool:
-    """What the user said, or whether somebody is looking."""
+    """What the user asked for; by default, whether standard error is a terminal."""
     return Console(stderr=True).is_terminal if progress is None else progress

@@ -103,7 +103,7 @@ def _header(line: bytes, path: Path) -> dict[str, Any]:
 
 
 class CheckpointFolder:
-    """`last.pt`, `previous.pt`, `best.pt`; whenever the process dies, last or previous is whole."""
+    """`last.pt`, `previous.pt`, `best.pt`; last or previous is intact whenever the process dies."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -156,7 +156,7 @@ def load_checkpoint(folder: str | Path, which: Literal["last", "best"] = "last")
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """Rank 0 reads and writes; the others are told, so that machines need no common disk."""
+    """Rank 0 reads and writes, and broadcasts what it read: machines need no shared disk."""
 
     folder: Path
     every_steps: int | None
@@ -166,7 +166,7 @@ class Checkpointer:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The folder is this run's alone.
+        """Hold the folder, so that no other process trains in it.
 
         Raises:
             CheckpointError: Another process trains there.
@@ -188,7 +188,7 @@ class Checkpointer:
             lock.release()
 
     def resume(self, run: Trainer) -> None:
-        """Bring a run to where its last checkpoint stands, if there is one."""
+        """Resume from the last checkpoint, if there is one."""
         files = CheckpointFolder(self.folder)
         found: Checkpoint | None = self.fabric.broadcast(files.load() if self.fabric.is_global_zero else None)
         if found is None:

@@ -1,4 +1,4 @@
-"""`fit`: training for real work, on Lightning Fabric, that survives being killed."""
+"""`fit`: training on Lightning Fabric, with validation, checkpoints and resumption."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -91,10 +91,10 @@ def fit(
         optimisation: Optimiser, learning rate, schedule, weight decay, gradient clipping, averaged weights,
             label smoothing.
         contexts: How many rows of a batch are its context, and when the memory takes them in.
-        augmentation: What is done to the inputs of each batch, and whether rows are mixed.
+        augmentation: Random changes to the inputs of each batch, and mixup.
         teacher: A predictor to learn from, such as an ensemble: its mean, and its spread too if the model has
             beliefs that are Dirichlet distributions. It must be on the run's device.
-        distillation: How much of the loss is the teacher's.
+        distillation: The teacher's share of the loss.
         validation: Data to measure the NLL of the predictive distribution on, after each epoch.
         patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
             epoch.
@@ -103,9 +103,9 @@ def fit(
         checkpoints: The folder of the run: it saves itself there after each epoch. The data is read through
             once more at the start, so that a run is not resumed on other data.
         checkpoint_steps: Save every so many steps, too.
-        callbacks: What watches the run (`totalcal.training.callbacks`).
+        callbacks: Called after each step and epoch (`totalcal.training.Callback`).
         progress: Whether to show a progress bar; by default on a terminal only.
-        hardware: Devices, strategy and precision, in the words of Lightning Fabric.
+        hardware: Devices, strategy and precision, as Lightning Fabric names them.
 
     Returns:
         A report and a time for each epoch.
@@ -176,7 +176,7 @@ def fit(
             place = fabric.device, fabric.global_rank, fabric.world_size
             drawn = epoch_batches(source, settings, epoch, done, *place)
             for step, (batch, context) in enumerate(drawn, start=done):
-                batch, targets = transform.prepared(batch, epoch, step)
+                batch, targets = transform(batch, epoch, step)
                 batch = batch._replace(inputs=laid_out(batch.inputs, layout))
                 yield Step(batch, context, None if targets is None else targets.loss)
 
@@ -194,7 +194,7 @@ def fit(
         if checkpoints is not None:
             entries = configuration(settings, model, source, fabric.world_size)
             if teacher is not None:
-                entries["teacher"] = transform.known_by(source, batch_size)
+                entries["teacher"] = transform.teacher_fingerprint(source, batch_size)
             keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric, schedule)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
         with nullcontext() if keeper is None else keeper.held():

@@ -1,4 +1,4 @@
-"""What a run leaves behind, per step and per epoch; validation, and when to stop waiting for better."""
+"""Reports per step and epoch, validation, and early stopping."""
 
 import math
 from dataclasses import dataclass, field
@@ -88,11 +88,11 @@ class History:
         return min(judged, key=lambda report: _comparable(report.validation_nll)).epoch
 
     def epochs_without_progress(self) -> int:
-        """How long ago the best epoch was; 0 without validation data."""
+        """Epochs since the best one; 0 without validation data."""
         return 0 if self.best_epoch is None else self.epochs[-1].epoch - self.best_epoch
 
     def as_plain(self) -> dict[str, Any]:
-        """Lists and numbers only, as a checkpoint or a JSON file holds them."""
+        """As lists and numbers, for a checkpoint or a JSON file."""
         return {"epochs": [report._asdict() for report in self.epochs], "seconds": list(self.seconds)}
 
     @classmethod
@@ -114,8 +114,8 @@ class EarlyStopping:
         self.patience = patience
         self.best: dict[str, Tensor] = {}
 
-    def saw(self, history: History, model: nn.Module) -> None:
-        """An epoch is over: keep a copy of the model if it is the best so far."""
+    def update(self, history: History, model: nn.Module) -> None:
+        """After an epoch: keep a copy of the model if it is the best so far."""
         if self.patience is not None and history.best_epoch == history.epochs[-1].epoch:
             self.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
 
@@ -162,6 +162,6 @@ def context_for(
 
 
 def with_context(model: TuringProcess, source: Source, rows: int) -> Predictor:
-    """A predictor that needs nothing but inputs: a model that asks for a context brings it along."""
+    """A predictor that needs inputs alone: a model that requires a context gets one from the source."""
     context = context_for(model, source, rows)
     return model if context is None else model.given(context)

@@ -190,7 +190,7 @@ class Trainer:
             nll = validate(self.epoch)
             rate, named = self.learning_rate, dict(zip(numbers, means, strict=True))
             self.history.epochs.append(EpochReport(self.epoch, rate, **named, validation_nll=nll))
-            self.stopping.saw(self.history, self.whole)
+            self.stopping.update(self.history, self.whole)
         if self.schedule is not None:
             self.schedule.after_epoch(nll)
         self.epoch, self.step, self.tally = self.epoch + 1, 0, Tally()

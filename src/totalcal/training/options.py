@@ -1,4 +1,4 @@
-"""The choices of a training run, grouped; every one has the value that the paper's authors ran with."""
+"""The options of a training run; the defaults are those that the paper's authors ran with."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
@@ -17,14 +17,15 @@ class Optimisation:
 
     Args:
         optimizer: `adamw` keeps weight decay out of the gradient's moments.
-        learning_rate: The largest of the run.
+        learning_rate: The peak of the run.
         momentum: Of SGD.
         weight_decay: Of weights that are points; those with a distribution have their prior.
         schedule: `cosine` falls to 0 and moves once per epoch; `one_cycle` rises from a 25th over the first
             three tenths of all steps, then falls to almost 0, and moves at every step.
-        clip: The largest norm that the gradient of a step may have.
+        clip: The largest norm of a step's gradient; longer ones are scaled down.
         warmup: Epochs over which the learning rate first rises from 0, step by step; not for `one_cycle`.
-        average: The decay of the averaged weights, such as 0.999, which the run then ends with; 0 is none.
+        average: The decay of an exponential moving average of the weights, such as 0.999, which the run then
+            ends with; 0 for none.
         label_smoothing: The share of each label that is spread evenly over all classes.
     """
 
@@ -52,7 +53,7 @@ class Optimisation:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to the inputs of each batch, anew in every epoch; nothing unless given.
+    """Random changes to the inputs of each batch, new in every epoch; none by default.
 
     All but `mixup` are for images: tensors of batch × channels × height × width.
 
@@ -87,17 +88,14 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Distillation:
-    """How much of the loss is the teacher's, and how many draws the teacher makes for each batch.
-
-    The rest of the loss is the labels'.
-    """
+    """The teacher's share of the loss, and how many draws the teacher makes for each batch."""
 
     weight: float = 0.5
     draws: int = 10
 
     def __post_init__(self) -> None:
         if not 0 < self.weight <= 1:
-            raise InputError(f"the teacher's weight lies in (0, 1], but is {self.weight}.")
+            raise InputError(f"the teacher's weight must lie in (0, 1], but is {self.weight}.")
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where a run takes place, in the words of Lightning Fabric; `strategy="ddp"` for several devices."""
+    """Devices and precision of a run, as Lightning Fabric names them; strategy="ddp" for several devices."""
 
     accelerator: str = "auto"
     devices: int | str | list[int] = 1
@@ -124,7 +122,7 @@ class Hardware:
     num_nodes: int = 1
 
     def launch(self) -> "Fabric":
-        """The processes of the run, started."""
+        """Start the processes of the run."""
         from lightning_fabric import Fabric  # here: it takes a second to import, and `train` needs none
 
         fabric = Fabric(
@@ -140,7 +138,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that makes a run the run it is, on one device or on many."""
+    """The settings that the numbers of a run depend on, on one device or many."""
 
     epochs: int
     batch_size: int

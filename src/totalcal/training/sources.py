@@ -1,4 +1,4 @@
-"""Where the batches of a run come from: tensors, a data set, a loader, or anything with `batches`."""
+"""Where the batches of a run come from: tensors, a data set, a DataLoader, or anything with `batches`."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sized
@@ -78,7 +78,7 @@ class DatasetSource:
 
 
 class LoaderSource:
-    """A loader of the user's own, with the batch size and the kind of order that it was made with.
+    """A user's DataLoader, with its own batch size and order.
 
     Its length is the number of rows that its sampler gives per epoch. Every generator that the loader and its
     samplers hold is seeded for an epoch, and after it is what it was; workers start anew in each epoch. So a
@@ -150,7 +150,7 @@ class StreamSource:
 
 
 class BatchesSource:
-    """Batches in a list, as somebody has cut them."""
+    """A list of batches."""
 
     def __init__(self, batches: list[Any]) -> None:
         self._batches = [labelled(batch) for batch in batches]
@@ -164,7 +164,7 @@ class BatchesSource:
 
 
 def as_source(data: Data) -> Source:
-    """Whatever a user may hold as a `Source`."""
+    """Any kind of data that a user may pass, as a `Source`."""
     if isinstance(data, tuple | Mapping):
         source: Source = TensorSource(*labelled(data))
     elif isinstance(data, DataLoader):
@@ -183,12 +183,12 @@ def as_source(data: Data) -> Source:
             f"of batches, or have `batches`, but is a {type(data).__name__}."
         )
     if _length(source) == 0:
-        raise InputError("there is nothing to learn from: the data has no rows.")
+        raise InputError("the data has no rows: there is nothing to learn from.")
     return source
 
 
 def labelled(drawn: Any) -> Batch:
-    """What a source gave for a batch, as inputs and labels."""
+    """A batch of a source as inputs and labels."""
     found: Any = split_labels(drawn)
     if found.labels is None:
         raise InputError(

@@ -1,6 +1,6 @@
-"""What a batch becomes before it is learnt: inputs augmented, labels mixed or smoothed, a teacher's beliefs.
+"""Augmentation, mixup, label smoothing and distillation: what a batch becomes before its loss.
 
-Images are shifted, mirrored, cut out, made lighter or darker; rows are mixed. Every draw is made on the CPU
+Every draw is made on the CPU
 from the generator given, so that it is the same on any device.
 """
 
@@ -95,12 +95,12 @@ def mixed(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator
 
 
 class SoftTargets:
-    """The loss of a batch instead of its head's own.
+    """The loss of a batch whose targets are soft, in the place of the head's own.
 
     Args:
         mixture: Labels of rows that were mixed in: the loss is mixed in the same shares.
         smoothing: The share of every label that all classes have in common.
-        teacher: What a teacher believes of the rows, as the log-concentrations of Dirichlet distributions.
+        teacher: A teacher's beliefs about the rows, as log-concentrations of Dirichlet distributions.
         teacher_weight: The teacher's share of the loss.
     """
 
@@ -134,7 +134,7 @@ class SoftTargets:
 
 
 class BatchTransform:
-    """What a run makes of each batch: augmented inputs, and targets where labels alone do not say all.
+    """What a run makes of each batch: augmented inputs, and soft targets where labels do not say all.
 
     Everything drawn for it is a function of seed, epoch, step and rank.
     """
@@ -144,8 +144,8 @@ class BatchTransform:
     ) -> None:
         self.settings, self.teacher, self.device, self.rank = settings, teacher, device, rank
 
-    def prepared(self, batch: Batch, epoch: int, step: int) -> tuple[Batch, SoftTargets | None]:
-        """The batch as it is to be seen, and its targets; None where its labels are all there is to learn."""
+    def __call__(self, batch: Batch, epoch: int, step: int) -> tuple[Batch, SoftTargets | None]:
+        """The augmented batch, and its soft targets; None where its labels say all."""
         options, smoothing = self.settings.augmentation, self.settings.optimisation.label_smoothing
         mixture = None
         if options != NO_AUGMENTATION:
@@ -156,21 +156,21 @@ class BatchTransform:
                 batch = batch._replace(inputs=inputs)
         if mixture is None and not smoothing and self.teacher is None:
             return batch, None
-        return batch, SoftTargets(mixture, smoothing, *self._taught(batch))
+        return batch, SoftTargets(mixture, smoothing, *self._teacher_target(batch))
 
-    def known_by(self, source: Source, batch_size: int) -> float:
-        """A number that tells one teacher from another: the mean entropy of its first predictions."""
+    def teacher_fingerprint(self, source: Source, batch_size: int) -> float:
+        """A number that distinguishes teachers: the mean entropy of the first predictions."""
         reseed(self.device, self.settings.seed)
         rows = moved(labelled(next(iter(source.batches(batch_size)))).inputs, self.device)
-        return round(float(self._asked(rows).entropy.mean()), 4)
+        return round(float(self._teacher_prediction(rows).entropy.mean()), 4)
 
-    def _taught(self, batch: Batch) -> tuple[Tensor | None, float]:
+    def _teacher_target(self, batch: Batch) -> tuple[Tensor | None, float]:
         if self.settings.distillation is None:
             return None, 0.0
-        return fitted(self._asked(batch.inputs)), self.settings.distillation.weight
+        return fitted(self._teacher_prediction(batch.inputs)), self.settings.distillation.weight
 
     @torch.no_grad()
-    def _asked(self, inputs: Inputs) -> Predictive:
+    def _teacher_prediction(self, inputs: Inputs) -> Predictive:
         assert self.teacher is not None
         assert self.settings.distillation is not None
         return self.teacher.predict(inputs, draws=self.settings.distillation.draws)
