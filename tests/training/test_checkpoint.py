@@ -17,8 +17,8 @@ from filelock import FileLock
 
 import totalcal
 from totalcal.errors import CheckpointError, DamagedCheckpointError
+from totalcal.files import whole_files
 from totalcal.nets import mlp
-from totalcal.training import checkpoint as checkpoints
 from totalcal.training.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -108,7 +108,7 @@ def test_an_empty_folder_has_no_checkpoint(which: str, tmp_path: Path) -> None:
 def test_a_folder_in_which_another_process_trains_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_PATIENCE", 0.1)
+    monkeypatch.setattr(whole_files, "PATIENCE", 0.1)
     data = torch.randn(8, 2), torch.arange(8) % 2
     model = totalcal.softmax(mlp(2, 2, hidden=(2,)), num_classes=2)
     with FileLock(tmp_path / ".lock"), pytest.raises(CheckpointError, match="another process trains in"):
@@ -117,7 +117,7 @@ def test_a_folder_in_which_another_process_trains_is_refused(
     assert load_checkpoint(tmp_path).epoch == 1
 
 
-_KILLS = 5
+_KILLS = 3
 
 
 def _finish(process: BaseProcess, folder: Path) -> dict[str, Any]:

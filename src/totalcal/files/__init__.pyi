@@ -14,5 +14,6 @@ from .reading import unreadable as unreadable
 from .saved import Model as Model
 from .saved import load as load
 from .saved import save as save
+from .whole_files import sha256_of as sha256_of
 from .whole_files import whole_file as whole_file
 from .whole_files import write_whole as write_whole

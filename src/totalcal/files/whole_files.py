@@ -1,11 +1,16 @@
-"""Files that are there whole or not at all, whenever a process is killed."""
+"""Files that are there whole or not at all whenever a process is killed; their digests, and locks on them."""
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from filelock import FileLock, Timeout
+
+PATIENCE = 6.0  # seconds: the workers of a killed process notice it within five, and hold its lock until then
 
 
 @contextmanager
@@ -30,6 +35,26 @@ def write_whole(path: Path, content: str) -> None:
     """A text file, all of it or none."""
     with whole_file(path) as file:
         file.write(content.encode())
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def exclusive(lock: Path, busy: Exception) -> Iterator[None]:
+    """Hold a lock file, or raise `busy` where another process holds it."""
+    held = FileLock(lock, timeout=PATIENCE)
+    try:
+        held.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def _flush_folder(folder: Path) -> None:

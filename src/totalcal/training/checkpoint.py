@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from filelock import FileLock, Timeout
 from torch import nn
 
 from totalcal.errors import CheckpointError, DamagedCheckpointError
 from totalcal.files.reading import parse_json
-from totalcal.files.whole_files import whole_file
+from totalcal.files.whole_files import exclusive, whole_file
 from totalcal.training.batches import reseed
 from totalcal.training.history import History, Tally
 from totalcal.training.loop import Trainer
@@ -33,9 +32,6 @@ from totalcal.training.sources import Source, checksum
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-_PATIENCE = 6.0  # seconds: the workers of a killed run notice it within five, and hold its lock until then
-
 
 FORMAT = 1
 _MAGIC = "totalcal checkpoint"
@@ -175,17 +171,11 @@ class Checkpointer:
             yield
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder / ".lock", timeout=_PATIENCE)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise CheckpointError(
-                f"another process trains in {self.folder} just now. Wait for it, or choose another folder."
-            ) from error
-        try:
+        busy = CheckpointError(
+            f"another process trains in {self.folder} just now. Wait for it, or choose another folder."
+        )
+        with exclusive(self.folder / ".lock", busy):
             yield
-        finally:
-            lock.release()
 
     def resume(self, run: Trainer) -> None:
         """Resume from the last checkpoint, if there is one."""

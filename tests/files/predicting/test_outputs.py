@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from totalcal.errors import InputError, MissingExtraError
+from totalcal.files import whole_files
 from totalcal.files.predicting import outputs
 from totalcal.files.predicting.outputs import ResumableOutput, format_of
 
@@ -175,7 +176,7 @@ def _hold(path, is_held, may_end):
 
 
 def test_a_second_writer_of_the_same_output_is_refused(path, monkeypatch):
-    monkeypatch.setattr(outputs, "_PATIENCE", 0.1)
+    monkeypatch.setattr(whole_files, "PATIENCE", 0.1)
     context = multiprocessing.get_context("fork")
     is_held, may_end = context.Event(), context.Event()
     first = context.Process(target=_hold, args=(path, is_held, may_end))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from totalcal.data import Arrays
 from totalcal.errors import DataError
-from totalcal.files import map_npy, read_json
+from totalcal.files import map_npy, read_json, sha256_of
 from totalcal_lab.data.arrays import Statistics, statistics
 
 DECODER = 1  # raised whenever a reader gives other arrays for the same files
@@ -106,7 +106,7 @@ def read_decoded(folder: Path) -> Decoded | None:
         if about.pop("seal") != _seal(about):
             raise ValueError("about.json")
         for part in Arrays._fields:
-            if _sha256(folder / f"{part}.npy") != about[part]:
+            if sha256_of(folder / f"{part}.npy") != about[part]:
                 raise ValueError(part)
         return _open(folder, Statistics(tuple(about["mean"]), tuple(about["std"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError):
@@ -121,7 +121,7 @@ def write_decoded(folder: Path, arrays: Arrays) -> Decoded:
         about: dict[str, Any] = known._asdict()
         for part, array in arrays._asdict().items():
             _save(fresh / f"{part}.npy", array)
-            about[part] = _sha256(fresh / f"{part}.npy")
+            about[part] = sha256_of(fresh / f"{part}.npy")
         (fresh / "about.json").write_text(json.dumps({**about, "seal": _seal(about)}))
     return _open(folder, known)
 
@@ -144,8 +144,3 @@ def _open(folder: Path, known: Statistics) -> Decoded:
 def _seal(about: dict[str, Any]) -> str:
     """A digest of digests and statistics, so that neither is believed once it was changed."""
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

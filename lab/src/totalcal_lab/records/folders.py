@@ -1,6 +1,5 @@
 """The folder of a run: named by the hash of its configuration, read by status, table and report."""
 
-import hashlib
 import json
 import time
 import traceback
@@ -14,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError, UnreadableFileError
-from totalcal.files import read_json, write_whole
+from totalcal.files import read_json, sha256_of, write_whole
 from totalcal_lab.records.store import Line, append_line, read, read_lines
 
 ATTEMPTS = 2
@@ -433,5 +432,4 @@ def _digest(file: Path) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _digest_at(file: Path, *_: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sha256_of(file)

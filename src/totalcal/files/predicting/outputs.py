@@ -12,7 +12,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,11 +21,10 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.reading import parse_json
-from totalcal.files.whole_files import write_whole
+from totalcal.files.whole_files import exclusive, write_whole
 from totalcal.report.table import csv_text
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 Column = Sequence[Any] | npt.NDArray[np.float64]
 """Numbers as an array; names and words as a list."""
 
-_PATIENCE = 6.0  # seconds: the workers of a killed run notice it within five, and hold its lock until then
 _ROW_GROUP = 1 << 17
 _REPEATED = [
     "class",
@@ -193,7 +191,7 @@ class ResumableOutput:
         self.progress = beside(path, ".progress")
         self._note = Note(0, 0, 0)
         self._streams: tuple[BinaryIO, ...] = ()
-        self._lock = FileLock(beside(path, ".lock"), timeout=_PATIENCE)
+        self.lock = beside(path, ".lock")
 
     @property
     def rows(self) -> int:
@@ -204,29 +202,21 @@ class ResumableOutput:
         return self._note.bad_rows
 
     def __enter__(self) -> Self:
-        try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise InputError(
-                f"another process is writing {self.path}. Wait for it, or choose another output."
-            ) from error
-        try:
+        busy = InputError(f"another process is writing {self.path}. Wait for it, or choose another output.")
+        with ExitStack() as held:
+            held.enter_context(exclusive(self.lock, busy))
             self._start()
-        except BaseException:
-            self._lock.release()
-            raise
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
+        with self._held:
             if error[0] is None and self._streams:
                 self._write(self._streams[-1], json.dumps(_FINISHED).encode())
             for stream in self._streams:
                 stream.close()
             if error[0] is None:
                 self._finish()
-        finally:
-            self._lock.release()
 
     def append(self, columns: Sequence[Column], bad: Sequence[Sequence[object]], rows: int) -> None:
         """One chunk of so many rows, safe on disk before it counts as done."""
@@ -332,7 +322,7 @@ class ResumableOutput:
         if self.bad.stat().st_size == 0:
             self.bad.unlink()
         with suppress(OSError):  # not every system lets one remove a file that is open
-            Path(self._lock.lock_file).unlink()
+            self.lock.unlink()
 
 
 _FINISHED = "finished"

@@ -14,6 +14,7 @@ from totalcal.errors import InputError, NotFiniteError
 from totalcal.files.predicting.answers import Answers, FilePredictor, opened
 from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
 from totalcal.files.predicting.outputs import Column, ResumableOutput, format_of
+from totalcal.files.whole_files import sha256_of
 from totalcal.uncertainties import UNFAMILIARITY
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def predict_file(
     probabilities = (f"p({name})" for name in answering.classes)
     p_value = ["familiarity"] if UNFAMILIARITY in answering.score_names else []
     header = ["row", "class", *probabilities, *answering.score_names, *p_value, "decision", "reason", "model"]
-    fingerprint = f"{_digest(model)} {_state(rows)} {draws} {size}"
+    fingerprint = f"{sha256_of(model)} {_state(rows)} {draws} {size}"
     with ResumableOutput(output, fingerprint, format_of(output, header, answering.classes)) as file:
         before = file.rows
         on_rows(before)
@@ -144,11 +145,6 @@ def _columns(names: list[str], found: Answers, digest: str) -> list[Column]:
     numbers = [*found.probabilities.T, *found.scores.values()]
     p_value = [] if found.familiarity is None else [found.familiarity]
     return [names, found.best, *numbers, *p_value, found.decisions, found.reasons, model]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _state(rows: Rows) -> str:
