@@ -1,5 +1,6 @@
 """How the command line speaks, as a user meets it: the installed program in a process of its own."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -98,6 +99,26 @@ def test_every_end_has_its_exit_code(error: BaseException, code: ExitCode) -> No
     assert run(small, []) == code
 
 
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "Free some space"), (errno.EROFS, "another output"), (errno.EFBIG, "ulimit -f")],
+)
+def test_an_error_of_the_system_says_what_to_do(
+    number: int, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def fail() -> None:
+        raise OSError(number, os.strerror(number), "out.csv")
+
+    assert run(app, []) == 1
+    said = capsys.readouterr().err
+    assert "out.csv" in said
+    assert remedy in said
+    assert "should not happen" not in said
+
+
 def test_an_error_of_the_system_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     small = typer.Typer()
 
@@ -108,7 +129,8 @@ def test_an_error_of_the_system_names_the_file(capsys: pytest.CaptureFixture[str
     run(small, [])
     assert (
         capsys.readouterr().err
-        == "FileNotFoundError: No such file or directory: /no/such/folder/report.html\n"
+        == "the system refused: No such file or directory (/no/such/folder/report.html). "
+        "Look whether the path is right.\n"
     )
 
 

@@ -11,8 +11,9 @@ from totalcal.files import budget
 from totalcal.files.budget import BusyError, Pool, check_room, limit_memory, room
 
 LIMITED = """
-from totalcal.files.budget import limit_memory
+from totalcal.files.budget import enforce, limit_memory
 limit_memory(700 << 20)
+enforce()
 import torch
 try:
     torch.zeros(1 << 28)

@@ -3,6 +3,7 @@
 Every file of commands beside this one registers itself here.
 """
 
+import errno
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 
 from totalcal import __version__
 from totalcal.errors import DivergenceError, SourceError, TotalcalError, printable
+from totalcal.files.budget import limit_memory, number_of_bytes
 
 _UsageError: Any = typer.BadParameter.__base__  # typer has moved it between modules, but not in its family
 
@@ -117,10 +119,27 @@ def _in_one_line(error: Exception) -> str:
         return f"{message.rstrip('.')}. See: {where} --help" if message else ""  # help itself has no message
     if isinstance(error, TotalcalError):
         return f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError):
-        place = f": {error.filename}" if error.filename else ""
-        return f"{type(error).__name__}: {error.strerror or error}{place}"
+    if isinstance(error, OSError) and error.errno is not None:
+        place = f" ({error.filename})" if error.filename else ""
+        remedy = _REMEDIES.get(error.errno, "Mend that, and give the same command again.")
+        return f"the system refused: {error.strerror or error}{place}. {remedy}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory: take fewer rows at a time (--chunk), or allow more (--memory)."
     return f"{type(error).__name__}: {error}. This should not happen; --debug shows where it did."
+
+
+_REMEDIES = {
+    errno.ENOSPC: "Free some space, and give the same command again: it goes on where it was.",
+    errno.EDQUOT: "Free some of your quota, and give the same command again: it goes on where it was.",
+    errno.EFBIG: "A limit on the size of files (ulimit -f) is too low: raise it, and give the command again.",
+    errno.EROFS: "Nothing can be written there: choose another output.",
+    errno.EACCES: "You have no right to do that: choose another place, or ask for it.",
+    errno.EPERM: "You have no right to do that: choose another place, or ask for it.",
+    errno.EMFILE: "Too many files are open (ulimit -n): raise the limit.",
+    errno.ENOENT: "Look whether the path is right.",
+    errno.ENOTDIR: "Look whether the path is right.",
+    errno.EISDIR: "That is a folder: name a file.",
+}
 
 
 def _code(error: Exception) -> ExitCode:
@@ -136,7 +155,7 @@ def _say(line: str, colour: str = typer.colors.RED) -> None:
         typer.secho(shown, fg=colour, err=True)
 
 
-__all__ = ["FIGURE", "OWN_BACKBONE", "Example", "ExitCode", "app", "ends_in"]
+__all__ = ["FIGURE", "MEMORY", "OWN_BACKBONE", "Example", "ExitCode", "app", "ends_in"]
 
 
 def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
@@ -164,6 +183,29 @@ OWN_BACKBONE = typer.Option(
     help="The factory of your own net, if the file needs it: your code, called without arguments.",
 )
 """The option of every command that opens a model file."""
+
+
+def size(text: str) -> int:
+    """What --memory says.
+
+    >>> size("2G")
+    2147483648
+    """
+    try:
+        return number_of_bytes(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no size: write 900M, 4G or a number of bytes.") from error
+
+
+MEMORY = typer.Option(
+    None,
+    "--memory",
+    parser=size,
+    callback=limit_memory,
+    metavar="SIZE",
+    help="The most memory that this may take, such as 4G. Default: three quarters of what is there.",
+)
+"""The option of every command that reads what others wrote; it sets the budget of `files.budget` at once."""
 
 EXIT_CODES = (
     "Exit codes: 0 done · 1 the job failed · 2 wrong use or input · 3 some rows could not be used · "

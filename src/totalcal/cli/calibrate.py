@@ -1,10 +1,11 @@
 """`totalcal calibrate`, `totalcal report`: from a trained net to a model one can trust, and its page."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from totalcal.cli.app import OWN_BACKBONE, Example, app, ends_in
+from totalcal.cli.app import MEMORY, OWN_BACKBONE, Example, app, ends_in
 
 _LABEL = typer.Option("label", help="The column of a table that holds the labels.")
 
@@ -28,6 +29,7 @@ def calibrate(
     label: str = _LABEL,
     alpha: float = typer.Option(0.05, help='The rate of "not my domain" among inputs of the domain.'),
     beta: float = typer.Option(0.05, help='The rate of "ask" among the others answered correctly.'),
+    memory: Any = MEMORY,
 ) -> None:
     """Calibrate a trained net: honest probabilities, a memory of its domain, decisions with promises."""
     from totalcal.calibration.from_files import calibrate_files

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from totalcal.cli.app import OWN_BACKBONE, Example, app
+from totalcal.cli.app import MEMORY, OWN_BACKBONE, Example, app
 
 if TYPE_CHECKING:
     from totalcal.types import Draws
@@ -58,6 +58,7 @@ def predict(
     strict: bool = typer.Option(False, "--strict", help="Stop at the first row that cannot be used."),
     backbone: str | None = OWN_BACKBONE,
     expect: str | None = EXPECT,
+    memory: Any = MEMORY,
 ) -> None:
     """Predict class, probabilities, uncertainties and decision of every row; resumes after a kill.
 
@@ -152,6 +153,7 @@ def score(
         "data, negative_log_concentration.",
     ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object, scores as fractions."),
+    memory: Any = MEMORY,
 ) -> None:
     """Evaluate predictions saved by any framework: fit, calibration, OOD detection.
 
@@ -185,6 +187,7 @@ def serve(
     state: Path | None = typer.Option(None, help="Where the monitor is kept between runs."),
     backbone: str | None = OWN_BACKBONE,
     expect: str | None = EXPECT,
+    memory: Any = MEMORY,
 ) -> None:
     """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
     from totalcal.files.container import check_digest

@@ -1,7 +1,7 @@
 """Memory: one budget for the whole process, which every reader asks before it allocates what a file promises.
 
-The budget counts everything, torch and the net too. `limit_memory` has the system enforce it as well, so that
-what no reader foresees ends in a `MemoryError` and not in a machine that swaps.
+The budget counts everything, torch and the net too. The command line has the system enforce it as well, so
+that what no reader foresees ends in a `MemoryError` and not in a machine that swaps.
 """
 
 import os
@@ -15,33 +15,38 @@ from totalcal.errors import InputError, TotalcalError
 SHARE = 0.75  # of what is there, for who says nothing
 LEAST = 1 << 29  # Python, torch and its libraries take some 350 MB before any model
 _limit: int | None = None
+_is_enforced = False
 
 
 class BusyError(TotalcalError):
     """Others hold what there is: come again later."""
 
 
-def limit_memory(most: int | None = None) -> int:
-    """Let this process hold so many bytes; by default three quarters of what is there.
-
-    Returns:
-        The limit.
+def limit_memory(most: int | None) -> int | None:
+    """Let this process hold so many bytes; None leaves the limit as it is.
 
     Raises:
         InputError: If it is less than torch alone takes.
     """
     global _limit
     if most is not None and most < LEAST:
-        raise InputError(
-            f"--memory is at least {LEAST >> 20}M, which torch alone nearly takes; got {most} bytes."
-        )
-    _limit = _usual() if most is None else most
+        raise InputError(f"--memory is at least {LEAST >> 20}M, since torch alone takes most of that.")
+    if most is not None:
+        _limit = most
+        if _is_enforced:
+            enforce()
+    return most
+
+
+def enforce() -> None:
+    """Have the system see to the limit, for the rest of this process: beyond it there is a `MemoryError`."""
+    global _limit, _is_enforced
+    _limit, _is_enforced = _usual() if _limit is None else _limit, True
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (_limit if hard < 0 else min(_limit, hard), hard))
-    return _limit
 
 
 def room() -> int:

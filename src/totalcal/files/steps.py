@@ -5,6 +5,7 @@ harmless: scikit-learn's own transformers. Steps with code of the user's own are
 """
 
 import io
+import math
 import warnings
 import zipfile
 from dataclasses import dataclass, field
@@ -13,12 +14,16 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import InputError, MissingExtraError, ModelFileError
+from totalcal.errors import InputError, MissingExtraError, ModelFileError, TotalcalError
+from totalcal.files.budget import check_room
 
 Kind = Literal["number", "word", "boolean"]
 
 _TRUSTED = ["numpy.dtype"]  # an imputer's; skops trusts scikit-learn's classes by itself
 _MOST_MEMBERS = 10_000
+_MOST_COLUMNS = 1 << 20
+_COPIES = 2  # of the numbers that steps make
+_TOKENS = r"(?u)\b\w\w+\b"  # scikit-learn's own
 
 
 class Column(NamedTuple):
@@ -49,6 +54,9 @@ class Steps:
             rows: A data frame, or an array whose columns stand in the order of `columns`.
         """
         values = self.transformer.transform(self._table(rows))
+        check_room(
+            2 * 8 * values.shape[0] * values.shape[1], f"what the steps make of {values.shape[0]} rows"
+        )
         return np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=np.float64)
 
     def packed(self) -> bytes:
@@ -59,6 +67,7 @@ class Steps:
         """
         if self.content is not None:
             return self.content
+        _check_limits(self.transformer, InputError)
         skops = _skops()
         content: bytes = skops.dumps(self.transformer)
         unknown = _untrusted(content)
@@ -88,6 +97,7 @@ class Steps:
             transformer = _skops().loads(content, trusted=_TRUSTED)
         except Exception as error:  # of whatever kind the damage happens to cause
             raise ModelFileError(f"its steps cannot be read ({error}). Save it again.") from error
+        _check_limits(transformer, ModelFileError)
         if not hasattr(transformer, "transform"):
             raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
         known = None if columns is None else tuple(Column(str(name), kind) for name, kind in columns)
@@ -145,6 +155,38 @@ def _kind(name: Any, dtype: Any) -> Kind:
         f"the column {name!r} holds {dtype}; a file can hold numbers, words and booleans. "
         "Convert it to numbers before the pipeline."
     )
+
+
+def _check_limits(part: Any, error: type[TotalcalError], seen: set[int] | None = None) -> None:
+    """Steps of scikit-learn are trusted, but not with every argument: some take gigabytes or hours for a row.
+
+    A vectoriser's own regular expression may never end on a word, and `input="filename"` would read files.
+    """
+    seen = set() if seen is None else seen
+    is_step = type(part).__module__.startswith("sklearn.") and hasattr(part, "__dict__")
+    if id(part) in seen or not (is_step or isinstance(part, list | tuple | dict)):
+        return
+    seen.add(id(part))
+    if not is_step:
+        for each in part.values() if isinstance(part, dict) else part:
+            _check_limits(each, error, seen)
+        return
+    name, settings = type(part).__name__, vars(part)
+    if settings.get("token_pattern") not in (None, _TOKENS) or settings.get("input") not in (None, "content"):
+        raise error(f"the step {name} has a token_pattern or an input of its own, which no file may have.")
+    sizes = {key: value for key, value in settings.items() if isinstance(value, int) and _is_size(key)}
+    if name == "PolynomialFeatures":
+        degree = min(part.degree, 64) if isinstance(part.degree, int) else max(part.degree)
+        sizes["degree"] = math.comb(settings.get("n_features_in_", 0) + degree, degree)
+    key = next((key for key, value in sizes.items() if value > _MOST_COLUMNS), None)
+    if key is not None:
+        raise error(f"the step {name} ({key}) makes {sizes[key]} columns, where {_MOST_COLUMNS} are allowed.")
+    for each in settings.values():
+        _check_limits(each, error, seen)
+
+
+def _is_size(name: str) -> bool:
+    return not name.startswith(("_", "n_samples", "random_state", "n_jobs", "verbose"))
 
 
 def _untrusted(content: bytes) -> list[str]:

@@ -3,6 +3,7 @@
 `Answers` themselves know no torch: whatever gives them can be written.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,7 +106,8 @@ class FilePredictorWithDraws:
     def rows(self, inputs: Path, workers: int) -> Rows:
         if self.steps is None:
             return rows_of(inputs, self.saved.preprocessing, manifests=True, workers=workers)
-        return RawTable(inputs, self.steps)
+        given = self.saved.preprocessing
+        return RawTable(inputs, self.steps, 0 if given is None else math.prod(given.shape))
 
     def answers(self, rows: npt.NDArray[Any]) -> Answers:
         return answers(self.saved, rows, self.draws)

@@ -28,7 +28,7 @@ class RawTable:
     A row whose values are of another kind, or that a step refuses, is a complaint.
     """
 
-    def __init__(self, path: Path, steps: "Steps") -> None:
+    def __init__(self, path: Path, steps: "Steps", width: int = 0) -> None:
         if path.suffix.lower() not in (".csv", *ColumnFile.KINDS) or not path.is_file():
             raise InputError(
                 f"a model behind a pipeline takes its raw columns as .csv, {', '.join(ColumnFile.KINDS)}, "
@@ -40,7 +40,7 @@ class RawTable:
                 "as scikit-learn's own. Save it with example=rows of the data frame it was fitted on."
             )
         self.path, self.steps, self.columns = path, steps, steps.columns
-        self.width = len(self.columns)
+        self.width = max(len(self.columns), width)  # of what the steps make, if that is more
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
         row = skip

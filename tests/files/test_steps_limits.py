@@ -1,0 +1,45 @@
+"""Steps of scikit-learn are trusted by name; what a forged file asks of them is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from totalcal.errors import InputError, ModelFileError
+from totalcal.files import budget
+from totalcal.files.steps import Steps
+
+skops = pytest.importorskip("skops.io")
+
+GREEDY = {
+    "n_features": HashingVectorizer(n_features=2**28),
+    "token_pattern": TfidfVectorizer(token_pattern=r"(a+)+$"),
+    "input": CountVectorizer(input="filename"),
+    "degree": PolynomialFeatures(degree=40).fit(np.zeros((2, 8))),
+}
+
+
+@pytest.mark.parametrize("name", list(GREEDY))
+def test_arguments_that_take_gigabytes_or_hours_are_refused_when_a_file_is_read_and_when_it_is_written(name):
+    pipeline = make_pipeline(GREEDY[name])
+    with pytest.raises(ModelFileError, match=f"step .*{name}"):
+        Steps.unpacked(skops.dumps(pipeline), None)
+    with pytest.raises(InputError, match=f"step .*{name}"):
+        Steps(pipeline).packed()
+
+
+def test_usual_steps_are_read_as_ever():
+    words = make_pipeline(TfidfVectorizer()).fit(["a cat", "a dog barks"])
+    assert Steps.unpacked(Steps(words).packed(), None)(["dog"]).shape == (1, 3)
+    table = make_pipeline(StandardScaler(), PolynomialFeatures(2)).fit(np.eye(4))
+    assert Steps.unpacked(Steps(table).packed(), None)(np.eye(4)).shape == (4, 15)
+
+
+def test_steps_that_make_more_than_there_is_room_for_are_refused_before_they_do(monkeypatch):
+    steps = Steps(make_pipeline(HashingVectorizer(n_features=2**20)))
+    monkeypatch.setattr(budget, "_limit", budget.held() + 2**30)
+    assert steps(pd.Series(["a word"])).shape == (1, 2**20)
+    with pytest.raises(InputError, match="of the budget are left"):
+        steps(pd.Series(["a word"] * 1000))
