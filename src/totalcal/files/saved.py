@@ -23,6 +23,7 @@ from totalcal.calibration.calibrator import TemperatureAndBias
 from totalcal.calibration.summary import Summary
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import Decisions, Gate
+from totalcal.decisions.discoveries import Discoveries, check_one_score, discoveries
 from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError, UnknownNameError
@@ -40,6 +41,7 @@ from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import DomainMemory
 from totalcal.models.process import Context, TuringProcess, as_context
+from totalcal.scores.arrays import plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 if TYPE_CHECKING:
@@ -132,6 +134,25 @@ class Model:
         if self.gate is None:
             raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
         return self.gate(self.predict(rows))
+
+    def select_unfamiliar(self, rows: Any, fdr: float = 0.1) -> Discoveries:
+        """Which rows of a batch come from elsewhere, with few false alarms among them.
+
+        Args:
+            rows: As the user has them, one entry per row.
+            fdr: The share of the selected rows that may be ordinary ones, on average.
+
+        Returns:
+            The selected rows, the least familiar first; printed, it says how few could be found.
+
+        Raises:
+            GateError: Without a memory, after `memorise`, or with too few held-out rows.
+
+        Example:
+            `strange = batch[model.select_unfamiliar(batch, fdr=0.1).rows]`
+        """
+        held_out = check_one_score(self.process.domain)
+        return discoveries(plain(self.predict(rows).familiarity), held_out, fdr)
 
     def report(self, test: Any, ood: Mapping[str, Any] | None = None) -> "ModelReport":
         """Judge the model on test rows and on rows of other domains, before and after calibration.
