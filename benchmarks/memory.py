@@ -79,7 +79,7 @@ def judged(model: TuringProcess, rows: Rows) -> list[float]:
 def before_and_after(model: TuringProcess, new: Rows, test: Rows, seed: int) -> list[float]:
     """Error % and NLL on drifted rows, before and after the memory took in others like them."""
     before = judged(model, test)[:2]
-    model.memorise(new[0][:ABSORBED], new[1][:ABSORBED], generator=torch.Generator().manual_seed(seed))
+    model.absorb_context(new[0][:ABSORBED], new[1][:ABSORBED], generator=torch.Generator().manual_seed(seed))
     return [*before, *judged(model, test)[:2]]
 
 

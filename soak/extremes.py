@@ -185,7 +185,7 @@ def memorising(name: str, remembers: bool) -> Door:
         rows[60] = number  # in the second of the blocks
         before = kept(here.model)
         try:
-            here.model.memorise(rows, here.labels)
+            (here.model.memorise if remembers else here.model.absorb_context)(rows, here.labels)
         except TotalcalError:
             if not unmoved(here.model, before):
                 raise Wrong("the refused write changed the model") from None

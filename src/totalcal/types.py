@@ -34,6 +34,7 @@ __all__ = [
     "Predictive",
     "Predictor",
     "Sampling",
+    "WithLearned",
 ]
 
 
@@ -213,6 +214,67 @@ class Faded:
         return self.own.mean.shape[-1]
 
 
+@dataclass(frozen=True)
+class WithLearned:
+    """The belief of a net about its own classes, with classes behind them that a memory has learned.
+
+    `learned` is q, [batch, classes learned], what the memory says of each. With q_N their sum, the mean is (1
+    − q_N) m on the net's classes and q on the others: the answers among the net's own are changed by one
+    factor. Variances of the net's are (1 − q_N)² u, and there are none of q, which is known. The expected
+    entropy is h₂(q_N) + (1 − q_N) E + q_N H(q / q_N).
+    """
+
+    own: Belief
+    learned: Tensor
+
+    @cached_property
+    def mean(self) -> Tensor:
+        own = self.own.mean
+        return torch.cat([self._rest.exp()[..., None] * own, self._learned_like(own)], -1)
+
+    @property
+    def log_mean(self) -> Tensor:
+        own = self.own.log_mean
+        return torch.cat([self._rest[..., None] + own, self._learned_like(own).log()], -1)
+
+    @property
+    def variance(self) -> Tensor:
+        own = self.own.variance.double()
+        return torch.cat([(2 * self._rest).exp()[..., None] * own, 0 * self._learned_like(own)], -1)
+
+    @property
+    def concentration(self) -> Tensor:
+        """How much evidence there is about the net's own classes."""
+        return self.own.concentration
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        known = self.own.mean.shape[-1]
+        own = self.own.expected_nll(labels.clamp_max(known - 1)) - self._rest
+        rows = torch.arange(len(labels), device=labels.device)
+        learned = -self.learned.double().log()[rows, (labels - known).clamp_min(0)]
+        return torch.where(labels < known, own, learned)
+
+    def expected_entropy(self) -> Tensor:
+        everything = torch.cat([self._rest.exp()[..., None], self.learned.double()], -1)
+        return categorical_entropy(everything) + self._rest.exp() * self.own.expected_entropy()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        own = type(parts[0].own).joined([part.own for part in parts])
+        return cls(own, torch.cat([part.learned for part in parts]))
+
+    @cached_property
+    def _rest(self) -> Tensor:
+        """log(1 − q_N), [batch]."""
+        return (-self.learned.double().sum(-1)).clamp_min(-1).log1p().clamp_min(_LEAST_LOG)
+
+    def _learned_like(self, own: Tensor) -> Tensor:
+        return self.learned.double().expand(*own.shape[:-1], -1)
+
+
+_LEAST_LOG = -700.0  # where a float64 still is more than 0
+
+
 def _harmonic(count: int) -> float:
     """1 + 1/2 + … + 1/count = ψ(count + 1) − ψ(1)."""
     return math.fsum(1 / k for k in range(1, count + 1))
@@ -297,15 +359,23 @@ BY_MOMENTS = Sampling(draws="moments", seed=0, shared=True)
 
 
 class Familiarity(NamedTuple):
-    """How familiar inputs are, one number each.
+    """How familiar inputs are, one number each; the p-values are small for what is strange.
 
     Attributes:
         p_value: A conformal p-value in (0, 1], of which a promise can be made.
         statistic: T, which the p-value is the rank of; it goes on growing where the p-value has ended.
+        unlike_domain: A conformal p-value by itself: is it far from everything that was seen?
+        unlike_classes: Another: is it like one of the classes, rather than like the domain as a whole?
+        far_from_domain: What `unlike_domain` is the rank of.
+        far_from_classes: What `unlike_classes` is the rank of.
     """
 
     p_value: Tensor
     statistic: Tensor
+    unlike_domain: Tensor
+    unlike_classes: Tensor
+    far_from_domain: Tensor
+    far_from_classes: Tensor
 
 
 @dataclass(frozen=True)
@@ -446,6 +516,24 @@ class Predictive:
             DomainError: If the predictor has no domain memory.
         """
         return self._known_domain().statistic
+
+    @property
+    def unlike_domain(self) -> Tensor:
+        """A conformal p-value: small where an input is far from everything that was seen ("not from here").
+
+        Raises:
+            DomainError: If the predictor has no domain memory.
+        """
+        return self._known_domain().unlike_domain
+
+    @property
+    def unlike_classes(self) -> Tensor:
+        """A conformal p-value: small where an input is like no class ("from here, but of none I know").
+
+        Raises:
+            DomainError: If the predictor has no domain memory.
+        """
+        return self._known_domain().unlike_classes
 
     def _known_domain(self) -> Familiarity:
         if self.domain is None:

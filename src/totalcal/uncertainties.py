@@ -5,7 +5,7 @@ Each is one number per input; higher is less certain.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,11 @@ Uncertainty: TypeAlias = "Callable[[Predictive], Tensor]"
 
 UNFAMILIARITY = "unfamiliarity"
 FAMILIARITY = "familiarity"
-"""A p-value, so the one score of a gate of which low values reject."""
+UNFAMILIARITIES = (UNFAMILIARITY, "far_from_domain", "far_from_classes")
+"""What a memory of the domain says: T, and the two that it is made of."""
+
+P_VALUES = (FAMILIARITY, "unlike_domain", "unlike_classes")
+"""Their ranks among held-out rows, conformal p-values, so the scores of a gate of which low values reject."""
 
 UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
     {
@@ -39,7 +43,7 @@ UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
 
 
 def uncertainties_of(prediction: "Predictive") -> "dict[str, Tensor]":
-    """All that a prediction has, by name: UNCERTAINTIES, `unfamiliarity` and the scores that came along.
+    """All that a prediction has, by name: UNCERTAINTIES, UNFAMILIARITIES and the scores that came along.
 
     >>> import torch
     >>> from totalcal.types import PointMass, Predictive
@@ -49,7 +53,8 @@ def uncertainties_of(prediction: "Predictive") -> "dict[str, Tensor]":
     """
     found = {name: measure(prediction) for name, measure in UNCERTAINTIES.items()}
     if prediction.domain is not None:
-        found[UNFAMILIARITY] = prediction.unfamiliarity
+        _, statistic, _, _, far_from_domain, far_from_classes = prediction.domain
+        found |= zip(UNFAMILIARITIES, (statistic, far_from_domain, far_from_classes), strict=True)
     return {**found, **prediction.scores}
 
 
@@ -76,16 +81,18 @@ def why_rejected(name: str, value: float, threshold: float) -> str:
     >>> why_rejected("entropy", 0.7, 0.25)
     'entropy 0.7 is above 0.25'
     """
-    if name == FAMILIARITY:
+    if name in P_VALUES:
         return f"{name} {value:.3g} is at most {threshold:.3g}"
     return f"{name} {value:.4g} is above {threshold:.4g}"
 
 
 def _measured(prediction: "Predictive", name: str) -> "Tensor":
-    if name == FAMILIARITY:
-        return prediction.familiarity
-    if name == UNFAMILIARITY:
+    if name in P_VALUES:
+        return cast("Tensor", getattr(prediction, name))
+    if name == UNFAMILIARITY or (name in UNFAMILIARITIES and prediction.domain is None):
         return prediction.unfamiliarity  # which says what to do where there is no memory
+    if name in UNFAMILIARITIES:
+        return cast("Tensor", getattr(prediction.domain, name))
     if name in UNCERTAINTIES:
         return UNCERTAINTIES[name](prediction)
     if name in prediction.scores:

@@ -79,6 +79,54 @@ def test_mahalanobis_distances_are_scikit_learn_s(train: TrainingRows, features:
     )
 
 
+@pytest.mark.parametrize("name", ["mahalanobis", "relative_mahalanobis"])
+def test_with_two_plus_signs_features_have_length_one(
+    name: str, train: TrainingRows, features: Tensor
+) -> None:
+    units = [
+        torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+        for rows in (train.features.numpy(), features.numpy())
+    ]
+    rows, labels = units[0].numpy(), train.labels.numpy()
+    means = np.stack([rows[labels == c].mean(0) for c in range(CLASSES)])
+    tied = EmpiricalCovariance(assume_centered=True).fit(rows - means[labels])
+    expected = np.min([tied.mahalanobis(units[1].numpy() - mean) for mean in means], axis=0)
+    if name == "relative_mahalanobis":
+        expected -= EmpiricalCovariance().fit(rows).mahalanobis(units[1].numpy())
+    np.testing.assert_allclose(score(f"{name}++", train, features), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_fdbd_is_the_mean_distance_to_the_boundaries_over_that_to_the_mean(
+    train: TrainingRows, features: Tensor
+) -> None:
+    bias = logits_of(torch.zeros(1, WIDTH, dtype=torch.float64))[0].numpy()
+    weight = (logits_of(torch.eye(WIDTH, dtype=torch.float64)) - torch.tensor(bias)).numpy().T
+    expected = []
+    for row, logits in zip(features.numpy(), logits_of(features).numpy(), strict=True):
+        best = logits.argmax()
+        distances = [
+            abs((weight[best] - weight[c]) @ row + bias[best] - bias[c])
+            / np.linalg.norm(weight[best] - weight[c])
+            for c in range(CLASSES)
+            if c != best
+        ]
+        expected.append(-np.mean(distances) / np.linalg.norm(row - train.features.numpy().mean(0)))
+    np.testing.assert_allclose(score("fdbd", train, features), expected, rtol=1e-7)
+
+
+def test_scale_is_the_energy_of_features_scaled_by_the_share_of_their_largest(
+    train: TrainingRows, features: Tensor
+) -> None:
+    rows = features.abs()
+    bias = logits_of(torch.zeros(1, WIDTH, dtype=torch.float64))[0].numpy()
+    weight = (logits_of(torch.eye(WIDTH, dtype=torch.float64)) - torch.tensor(bias)).numpy().T
+    expected = []
+    for row in rows.numpy():
+        share = row.sum() / np.sort(row)[-1:].sum()  # 15 % of six columns are one
+        expected.append(-special.logsumexp(weight @ (row * np.exp(share)) + bias))
+    np.testing.assert_allclose(score("scale", train, rows), expected, rtol=1e-7)
+
+
 def test_vim_is_the_residual_of_a_principal_subspace_and_the_energy(
     train: TrainingRows, features: Tensor
 ) -> None:

@@ -55,7 +55,7 @@ def test_after_a_write_the_conditional_is_the_joint_with_the_new_memory(
     trained: TuringProcess, fresh_model: Callable[..., TuringProcess], name: str, data: Batch
 ) -> None:
     """Property (ii): p_{M'}(Y | Y') has the form of (i) with M' = r(M, Y')."""
-    trained.memorise(data.inputs[:20], data.labels[:20], generator=torch.Generator().manual_seed(0))
+    trained.absorb_context(data.inputs[:20], data.labels[:20], generator=torch.Generator().manual_seed(0))
     other = fresh_model(name)
     other.load_state_dict(trained.state_dict())  # a process that only has M', not Y'
     inputs, labels = data.inputs[:3], data.labels[:3]
@@ -69,7 +69,7 @@ def test_with_the_identity_rule_a_write_changes_nothing(data: Batch) -> None:
     torch.manual_seed(0)
     model = MODELS["etp"](torch.nn.Linear(4, 3), num_classes=3, update_rule=identity)
     before = joint(model, data.inputs[:3], data.labels[:3], data)
-    movement = model.memorise(data.inputs, data.labels)
+    movement = model.absorb_context(data.inputs, data.labels)
     assert movement.largest == 0
     assert torch.equal(joint(model, data.inputs[:3], data.labels[:3], data), before)
 

@@ -139,7 +139,7 @@ def test_a_context_and_a_memory_take_all_kinds(inputs, labels, net):
     context = Batch(inputs, labels)
     assert anp.predict(inputs, context=context).probabilities.shape == (ROWS, CLASSES)
     assert anp.given(context).predict(inputs).probabilities.shape == (ROWS, CLASSES)
-    moved = totalcal.etp(net, num_classes=CLASSES).memorise(inputs, labels)
+    moved = totalcal.etp(net, num_classes=CLASSES).absorb_context(inputs, labels)
     assert moved.distances.sum() > 0
 
 

@@ -172,8 +172,9 @@ def test_every_model_s_terms_add_up_when_its_belief_fades(
     trained: TuringProcess, data: Batch, predictor: AsJudged
 ) -> None:
     remember(trained, (data.inputs[:64], data.labels[:64]), (data.inputs[64:], data.labels[64:]), fade=0.1)
-    prediction = predictor(trained).predict(100 * data.inputs, generator=seeded(5))
+    prediction = predictor(trained).predict(1000 + 1000 * data.inputs, generator=seeded(5))
     p, terms = prediction.probabilities, prediction.decompose()
-    torch.testing.assert_close(terms.reducible + terms.irreducible + terms.data, p * (1 - p))
+    whole = terms.reducible + terms.irreducible + terms.data
+    torch.testing.assert_close(whole, p * (1 - p), rtol=0, atol=2e-3)  # but for what draws leave open
     assert (terms.summed().irreducible > 0).all()
     assert (prediction.mutual_information <= prediction.entropy + 1e-12).all()

@@ -212,7 +212,7 @@ def test_far_rows_are_not_my_domain_and_rows_between_classes_go_to_a_person(mode
     between[:, 0] = 0.1 * between[:, 1]
     far = between + torch.tensor([0.0, 20, 0, 0])  # between classes too, but that says nothing out there
     asked = gate.decide(model, between).verdicts
-    assert asked.count("ask") > 0.75 * len(asked)
+    assert asked.count("ask") > 0.7 * len(asked)
     decisions = gate.decide(model, far)
     assert set(decisions.verdicts) == {"not my domain"}
     assert decisions.reasons[0].startswith("unfamiliarity")

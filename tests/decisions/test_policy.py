@@ -23,7 +23,8 @@ def predicted(logits, statistic, calibration):
     """As a memory whose familiarity is a rank among `calibration`."""
     count = (calibration[None] >= statistic[:, None]).sum(1)
     p_value = torch.from_numpy((1 + count) / (len(calibration) + 1))
-    domain = Familiarity(p_value, torch.from_numpy(statistic))
+    known = torch.from_numpy(statistic)
+    domain = Familiarity(p_value, known, p_value, p_value, known, known)
     return Predictive(PointMass(torch.from_numpy(logits)[None]), DETERMINISTIC, domain)
 
 

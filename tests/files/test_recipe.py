@@ -81,7 +81,7 @@ def test_every_setting_of_every_backbone_comes_back(name, tmp_path):
 def test_the_property_sees_what_a_factory_sets(name):
     """Each argument of the factory is a weight's shape or a setting: none is lost on the way."""
     settings = settings_of(MODELS[name](mlp(4, 3), 3))
-    assert settings[""]["num_classes"] == 3
+    assert settings[""]["net_classes"] == 3
     assert settings[""]["loss_weights"]["record"] == "LossWeights"
     if name == "etp":
         assert {"retention", "cell_variance", "update_rule", "write_draws"} <= settings["latent"].keys()
@@ -101,7 +101,7 @@ def test_the_memory_forgets_after_loading_as_it_did_before(tmp_path):
     save(model, tmp_path / "it")
     again = load(tmp_path / "it").process
     for each in (model.eval(), again):
-        each.memorise(*rows, generator=torch.Generator().manual_seed(0))
+        each.absorb_context(*rows, generator=torch.Generator().manual_seed(0))
     assert torch.equal(again.latent.cells, model.latent.cells)
 
 
@@ -190,9 +190,9 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     found, expected = again.predict(new), model.predict_shared(new)
     assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
     assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
-    assert "2 domains remembered by" in dict(summary(tmp_path / "it"))["domain"]
-    again.process.memorise(rows[:100] - 5, labels[:100])  # and goes on
-    assert again.process.domain.num_domains == 3
+    assert "learned since: domain" in dict(summary(tmp_path / "it"))["domain"]
+    again.process.memorise(rows[:100] - 5, labels[:100], "other")  # and goes on
+    assert again.process.domain.names == ("domain", "other")
 
 
 def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
@@ -202,9 +202,8 @@ def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
     save(model, tmp_path / "it")
     content = read_container(tmp_path / "it")
     for change in (
-        {"tail_rows": [10**12]},
-        {"calibration_rows": 10**12},
-        {"slopes": [[10**12]]},
+        {"num_classes": "three"},
+        {"sets": [{"name": "new", "classes": [3], "learned": [[3, 10**12, 10**12]]}]},
         {"widest": 10**9, "taps": [{**content.description["domain"]["taps"][0], "width": 10**9}]},
         {"taps": []},
         {"fade": "much"},
@@ -222,7 +221,7 @@ def test_a_domain_memory_of_another_version_is_refused_with_what_to_do(tmp_path)
     save(model, tmp_path / "it")
     content = read_container(tmp_path / "it")
     tensors = safetensors.torch.load(content.tensors)
-    other = {name: tensor for name, tensor in tensors.items() if not name.endswith("origins")}
+    other = {name: tensor for name, tensor in tensors.items() if not name.endswith("spread")}
     write_container(tmp_path / "old", content._replace(tensors=safetensors.torch.save(other)))
     with pytest.raises(ModelFileError, match=r"totalcal\.remember again"):
         load(tmp_path / "old")

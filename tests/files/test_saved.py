@@ -25,7 +25,7 @@ from .. import nets  # noqa: F401 - it registers its nets
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_predicts_the_same_after_a_round_trip(name, tmp_path, rows, context):
     model = MODELS[name](mlp(4, 3), 3).eval()
-    model.memorise(context.inputs, context.labels)
+    model.absorb_context(context.inputs, context.labels)
     given = context if name == "anp" else None
     save(model, tmp_path / "it.totalcal", context=given)
     again = load(tmp_path / "it.totalcal")
@@ -188,7 +188,7 @@ def test_a_loaded_model_goes_on_learning(tmp_path, recipe, rows, context):
     save(recipe.build(), tmp_path / "it")
     model = load(tmp_path / "it").process
     before = model.latent.cells.clone()
-    model.memorise(*context)
+    model.absorb_context(*context)
     model(rows, context.labels, context=3).total(examples=6).backward()
     assert not torch.equal(model.latent.cells, before)
     assert all(parameter.grad is not None for parameter in model.parameters())

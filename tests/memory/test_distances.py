@@ -1,4 +1,4 @@
-"""Distances against scipy, scikit-learn and brute force.
+"""Prototypes against scipy, scikit-learn and brute force.
 
 Tail probabilities: the promise by simulation, the tail against scipy.
 """
@@ -10,15 +10,10 @@ import pytest
 import torch
 from scipy import stats
 from scipy.spatial.distance import cdist
-from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from sklearn.cluster import KMeans
-from sklearn.covariance import EmpiricalCovariance
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from totalcal.memory import distances
 from totalcal.memory.distances import Tails, conformal_p_value, fisher, less_rounding, spread_of
-
-CLASSES = 3
 
 
 @pytest.fixture
@@ -26,120 +21,6 @@ def rows() -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     mixing = torch.randn(5, 5, generator=generator, dtype=torch.float64)
     return torch.randn(90, 5, generator=generator, dtype=torch.float64) @ mixing + 7
-
-
-@pytest.fixture
-def labels() -> torch.Tensor:
-    return torch.arange(90) % CLASSES
-
-
-def summed(rows: torch.Tensor, labels: torch.Tensor, classes: int = CLASSES) -> distances.Moments:
-    sums = torch.stack([rows[labels == c].sum(0) for c in range(classes)])
-    return distances.moments(torch.bincount(labels, minlength=classes), sums, rows.T @ rows)
-
-
-def test_moments_are_those_of_scikit_learn(rows: torch.Tensor, labels: torch.Tensor) -> None:
-    found = summed(rows, labels)
-    oracle = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True).fit(
-        rows.numpy(), labels.numpy()
-    )
-    np.testing.assert_allclose(found.class_means, oracle.means_, rtol=1e-10)
-    np.testing.assert_allclose(found.within, oracle.covariance_, rtol=1e-9)
-    np.testing.assert_allclose(found.total, EmpiricalCovariance().fit(rows.numpy()).covariance_, rtol=1e-9)
-
-
-def test_a_class_without_rows_changes_nothing_of_the_others(rows: torch.Tensor, labels: torch.Tensor) -> None:
-    found, more = summed(rows, labels), summed(rows, labels, classes=CLASSES + 1)
-    assert more.class_means[-1].isnan().all()
-    torch.testing.assert_close(more.class_means[:-1], found.class_means)
-    torch.testing.assert_close(more.within, found.within)
-
-
-def test_a_precision_is_the_inverse_with_a_ridge_of_the_mean_diagonal(rows: torch.Tensor) -> None:
-    covariance = rows.T.cov()
-    ridge = 1e-3 * covariance.trace() / 5 * torch.eye(5)
-    torch.testing.assert_close(distances.precision(covariance), torch.linalg.inv(covariance + ridge))
-
-
-def test_a_covariance_of_fewer_rows_than_columns_and_one_of_zeros_have_precisions() -> None:
-    few = torch.randn(3, 20, dtype=torch.float64).T.cov()
-    assert distances.precision(few).isfinite().all()
-    assert distances.precision(torch.zeros(4, 4)).isfinite().all()
-
-
-def test_mahalanobis_distances_are_scipy_s(rows: torch.Tensor, labels: torch.Tensor) -> None:
-    found = summed(rows, labels)
-    inverse = torch.linalg.inv(found.within)
-    expected = np.array(
-        [[scipy_mahalanobis(x, mean, inverse) ** 2 for mean in found.class_means] for x in rows]
-    )
-    actual = distances.mahalanobis(found.class_means, found.mean, inverse).nearest(rows)
-    np.testing.assert_allclose(actual, expected.min(1), rtol=1e-8)
-    for label in range(CLASSES):
-        one = distances.mahalanobis(found.class_means[label : label + 1], found.mean, inverse)
-        np.testing.assert_allclose(one.nearest(rows), expected[:, label], rtol=1e-8)
-
-
-def test_the_relative_distance_takes_off_the_distance_to_all(
-    rows: torch.Tensor, labels: torch.Tensor
-) -> None:
-    found = summed(rows, labels)
-    within, total = torch.linalg.inv(found.within), torch.linalg.inv(found.total)
-    relative = distances.relative_mahalanobis(found.class_means, found.mean, within, total)
-    to_all = np.array([scipy_mahalanobis(x, found.mean, total) ** 2 for x in rows])
-    expected = np.array(
-        [[scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means] for x in rows]
-    )
-    expected -= to_all[:, None]
-    np.testing.assert_allclose(relative.nearest(rows), expected.min(1), rtol=1e-7, atol=1e-7)
-    for label in range(CLASSES):
-        mean = found.class_means[label : label + 1]
-        one = distances.relative_by_factor(mean, found.mean, within, relative.factor)
-        np.testing.assert_allclose(one.nearest(rows), expected[:, label], rtol=1e-7, atol=1e-7)
-
-
-def test_with_one_ridge_in_both_the_relative_distance_lives_in_as_many_dimensions_as_classes_less_one(
-    rows: torch.Tensor, labels: torch.Tensor
-) -> None:
-    found = summed(rows, labels)
-    level = distances.mean_variance(found.within)
-    within, total = distances.precision(found.within, level), distances.precision(found.total, level)
-    assert torch.linalg.matrix_rank(within - total, tol=1e-9) == CLASSES - 1
-    relative = distances.relative_mahalanobis(found.class_means, found.mean, within, total)
-    assert relative.factor.shape == (CLASSES - 1, 5)
-    assert len(relative.slopes) == 0
-    for row, x in enumerate(rows[:10]):
-        to_all = scipy_mahalanobis(x, found.mean, total) ** 2
-        nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in found.class_means)
-        assert relative.nearest(rows[:10])[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
-
-
-def test_what_the_factor_cannot_carry_stays_a_slope(rows: torch.Tensor, labels: torch.Tensor) -> None:
-    """Means of another domain: they do not lie in the dimensions of the first one's relative distance."""
-    found = summed(rows, labels)
-    level = distances.mean_variance(found.within)
-    within, total = distances.precision(found.within, level), distances.precision(found.total, level)
-    factor = distances.relative_mahalanobis(found.class_means, found.mean, within, total).factor
-    others = found.class_means + torch.randn(CLASSES, 5, dtype=torch.float64)
-    relative = distances.relative_by_factor(others, found.mean, within, factor)
-    assert relative.slopes.shape == (CLASSES, 5)
-    for measured in (relative, relative.seen_from(others[0])):
-        for row, x in enumerate(rows[:10]):
-            to_all = scipy_mahalanobis(x, found.mean, total) ** 2
-            nearest = min(scipy_mahalanobis(x, mean, within) ** 2 for mean in others)
-            assert measured.nearest(rows[:10])[row] == pytest.approx(nearest - to_all, rel=1e-7, abs=1e-7)
-
-
-def test_float32_keeps_four_digits_of_a_badly_conditioned_distance() -> None:
-    generator = torch.Generator().manual_seed(1)
-    scales = torch.logspace(0, -6, 200, dtype=torch.float64)
-    rows = torch.randn(2000, 200, generator=generator, dtype=torch.float64) * scales + 3
-    labels = torch.zeros(2000, dtype=torch.int64)
-    found = summed(rows, labels, classes=1)
-    exact = distances.mahalanobis(found.class_means, found.mean, distances.precision(found.within))
-    single = distances.Distances(*(part.float() for part in exact))
-    found_single = single.nearest(rows.float()).double()
-    torch.testing.assert_close(found_single, exact.nearest(rows), rtol=1e-4, atol=1e-3)
 
 
 def test_the_nearest_prototype_is_found_on_the_sphere(rows: torch.Tensor) -> None:

@@ -1,43 +1,42 @@
-"""The domain memory: sums that mind no order, distances by brute force, tails, a promise, new domains."""
+"""The memory: distances by brute force, a rank by hand, promises by simulation, and what it learns."""
 
 import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from totalcal.errors import InputError
+from totalcal.errors import DomainError, InputError, LabelError, UnknownNameError
 from totalcal.memory.distances import Tails
-from totalcal.memory.domain import (
-    DomainMemory,
-    LayerMemory,
-    NoDomain,
-    Observation,
-    Observed,
-    Statistics,
-    row_keys,
-)
+from totalcal.memory.domain import DomainMemory, Memorised, NoDomain, Observation, Observed, Sample, row_keys
 from totalcal.memory.features import Features, Tap
-from totalcal.types import Dirichlet, Faded
+from totalcal.types import Belief, Dirichlet, Faded, Familiarity, PointMass, WithLearned
 
 CLASSES, WIDTH = 3, 6
 TAPS = [Tap("early", "vector", WIDTH), Tap("last", "vector", WIDTH)]
 
 
-def rows_of(seed: int, count: int, shift: float = 0.0) -> tuple[Tensor, Tensor]:
+def rows_of(seed: int, count: int, shift: float = 0.0, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(CLASSES, (count,), generator=generator)
-    centres = 4 * torch.eye(CLASSES, WIDTH, dtype=torch.float64)
+    labels = torch.randint(classes, (count,), generator=generator)
+    centres = 4 * torch.eye(WIDTH, dtype=torch.float64)[:classes]
     noise = torch.randn(count, WIDTH, generator=generator, dtype=torch.float64)
     return centres[labels] + noise + shift, labels
+
+
+def class_rows(seed: int, count: int, label: int) -> tuple[Tensor, Tensor]:
+    rows, _ = rows_of(seed, count, classes=1)
+    rows[:, 0] -= 4
+    rows[:, label] += 4
+    return rows, torch.full((count,), label)
 
 
 def observed(rows: Tensor, labels: Tensor) -> Observed:
@@ -47,22 +46,38 @@ def observed(rows: Tensor, labels: Tensor) -> Observed:
 
 def written(batches: Sequence[tuple[Tensor, Tensor]], **settings: Any) -> DomainMemory:
     memory = DomainMemory(TAPS, CLASSES, **settings).double()
-    statistics = memory.statistics()
+    sums = memory.writing()
     for rows, labels in batches:
-        memory.add(statistics, observed(rows, labels))
-    memory.write(statistics)
+        memory.add(sums, observed(rows, labels))
+    memory.write(sums)
     return memory
 
 
 def remembered(train: int = 400, held_out: int = 400, **settings: Any) -> DomainMemory:
     memory = written([rows_of(0, train)], **settings)
-    part = observed(*rows_of(1, held_out))
-    memory.calibrate(memory.distances(part.observation)[:, -1], part.keys)
+    memory.calibrate([observed(*rows_of(1, held_out))])
     return memory
 
 
+def judged(memory: DomainMemory, rows: Tensor) -> tuple[Belief, Familiarity]:
+    belief = PointMass(rows[None, :, :CLASSES])
+    found, familiarity = memory.judge(
+        belief, observed(rows, torch.zeros(len(rows), dtype=torch.int64)).observation
+    )
+    assert familiarity is not None
+    return found, familiarity
+
+
 def familiarity(memory: DomainMemory, rows: Tensor) -> Tensor:
-    return memory.read(observed(rows, torch.zeros(len(rows), dtype=torch.int64)).observation).p_value
+    return judged(memory, rows)[1].p_value
+
+
+def joint_by_hand(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Directions of both layers, and with the logarithms of their lengths behind them."""
+    layers = [rows, rows**2]
+    lengths = [np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
+    units = np.hstack([layer / length for layer, length in zip(layers, lengths, strict=True)])
+    return units, np.hstack([units, *(np.log(length + 1e-6) for length in lengths)])
 
 
 def test_keys_depend_on_the_content_of_a_row_alone() -> None:
@@ -82,104 +97,94 @@ def test_keys_spread_evenly_even_where_rows_are_alike() -> None:
     assert abs(np.corrcoef(keys, grid[:, 0])[0, 1]) < 0.04
 
 
-def test_sums_mind_neither_order_nor_batches() -> None:
+def test_the_sample_is_of_the_smallest_keys_whatever_came_first_and_each_row_counts_once() -> None:
+    rows = torch.randn(200, 3)
+    keys, labels = row_keys(rows), torch.arange(200)
+    sample = Sample(20)
+    for part in torch.arange(200).repeat(3).split(33):
+        sample.add(keys[part], rows[part], labels[part])
+    assert torch.equal(sample.sort_in().rows, rows[keys.argsort()[:20]])
+    assert torch.equal(sample.labels, keys.argsort()[:20])
+
+
+def test_a_memory_depends_on_neither_order_nor_batches() -> None:
     rows, labels = rows_of(3, 500)
     order = torch.randperm(500, generator=torch.Generator().manual_seed(5))
     one = written([(rows, labels)], most_prototypes=10)
-    other = written(
-        list(zip(rows[order].split(37), labels[order].split(37), strict=True)), most_prototypes=10
-    )
-    for name, value in one.state_dict().items():
-        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-9, atol=1e-9)
+    parts = zip(rows[order].split(37), labels[order].split(37), strict=True)
+    other = written(list(parts), most_prototypes=10)
+    for memory in (one, other):
+        memory.calibrate([observed(*rows_of(1, 200))])
+    asked = rows_of(2, 50, shift=1.0)[0]
+    for ours, theirs in zip(judged(one, asked)[1], judged(other, asked)[1], strict=True):
+        assert_allclose(ours, theirs, rtol=1e-6)
 
 
-def test_a_row_that_comes_many_times_is_sampled_once() -> None:
-    sums = Statistics.empty(2, 3, largest_sample=5)
-    rows = torch.eye(3)
-    for _ in range(4):
-        sums.add(rows, torch.zeros(3, dtype=torch.int64), row_keys(rows))
-    assert len(sums.sample) == 3
-    assert sums.counts.tolist() == [12, 0]
-
-
-def test_the_sample_is_of_the_smallest_keys_whatever_came_first() -> None:
-    rows = torch.randn(200, 3)
-    keys = row_keys(rows)
-    sums = Statistics.empty(1, 3, largest_sample=20)
-    for part, some in zip(rows.split(33), keys.split(33), strict=True):
-        sums.add(part, torch.zeros(len(part), dtype=torch.int64), some)
-    assert torch.equal(sums.sample, rows[keys.argsort()[:20]])
-
-
-def test_distances_are_those_of_brute_force() -> None:
+def test_statistics_are_those_of_brute_force() -> None:
     rows, labels = rows_of(0, 300)
-    memory = written([(rows, labels)], most_prototypes=12)
-    new, _ = rows_of(7, 20, shift=1.0)
-    found = memory.distances(observed(new, torch.zeros(20, dtype=torch.int64)).observation)
-    assert found.shape == (20, 1, 6)
-    for layer, (seen, asked) in enumerate([(rows, new), (rows.square(), new.square())]):
-        seen_, asked_ = seen.numpy(), asked.numpy()
-        means = np.stack([seen_[labels == c].mean(0) for c in range(CLASSES)])
-        within = np.cov((seen_ - means[labels]).T, bias=True)
-        total = np.cov(seen_.T, bias=True)
-        ridge = 1e-3 * np.trace(within) / WIDTH * np.eye(WIDTH)
-        inverses = [np.linalg.inv(covariance + ridge) for covariance in (within, total)]
-        nearest = cdist(asked_, means, "mahalanobis", VI=inverses[0]).min(1) ** 2
-        if layer == 1:
-            nearest -= cdist(asked_, seen_.mean(0, keepdims=True), "mahalanobis", VI=inverses[1])[:, 0] ** 2
-        units = asked_ / np.linalg.norm(asked_, axis=1, keepdims=True)
-        np.testing.assert_allclose(
-            found[:, 0, 2 * layer], cdist(units, memory.layers[layer].prototypes).min(1), rtol=1e-8
-        )
-        np.testing.assert_allclose(found[:, 0, 2 * layer + 1], nearest, rtol=1e-6)
-    torch.testing.assert_close(found[:, 0, 4], new[:, 0].abs())
-    np.testing.assert_allclose(found[:, 0, 5], -logsumexp(new[:, :CLASSES].numpy(), axis=1))
-
-
-def test_a_domain_far_from_the_first_is_measured_as_exactly() -> None:
-    """In float32: seen from the first domain, distances of about 6 would be differences of millions."""
-    (rows, labels), (far, far_labels) = rows_of(0, 300), rows_of(6, 300, shift=1000.0)
-    memory = written([(rows, labels)]).float()
-    statistics = memory.statistics()
-    memory.add(statistics, observed(far, far_labels))
-    memory.write(statistics)
-    found = memory.layers[0].distances(Features(far.float()), 300)[1][:, 1]
-    within = np.cov(
-        np.concatenate([rows[labels == c] - rows[labels == c].mean(0) for c in range(3)]).T, bias=True
+    memory = written([(rows, labels)])
+    asked, _ = rows_of(7, 20, shift=1.0)
+    found = memory.statistics(observed(asked, torch.zeros(20, dtype=torch.int64)).observation)
+    (_, seen), (asked_units, z) = joint_by_hand(rows.numpy()), joint_by_hand(asked.numpy())
+    means = np.stack([seen[labels == c].mean(0) for c in range(CLASSES)])
+    within = (
+        sum(np.cov(seen[labels == c].T, bias=True) * (labels == c).sum().item() for c in range(CLASSES)) / 300
     )
-    inverse = np.linalg.inv(within + 1e-3 * np.trace(within) / WIDTH * np.eye(WIDTH))
-    means = np.stack([far[far_labels == c].mean(0) for c in range(CLASSES)])
-    exact = cdist(far, means, "mahalanobis", VI=inverse).min(1) ** 2
-    np.testing.assert_allclose(found, exact, rtol=2e-3, atol=2e-3)
+    scale = np.sqrt(np.diag(within))
+    from totalcal.memory.sums import Sums, metric
+
+    sums = Sums.empty(CLASSES, seen.shape[1])
+    sums.add(torch.tensor(seen), labels)
+    blocks = torch.tensor([0] * 2 * WIDTH + [1, 2])
+    ridge = metric(sums, blocks, torch.tensor(seen), labels).ridge * np.diag(scale**2)
+    inverses = [np.linalg.inv(each + ridge) for each in (within, np.cov(seen.T, bias=True))]
+    absolute = cdist(z, means, "mahalanobis", VI=inverses[0]).min(1) ** 2
+    background = cdist(z, seen.mean(0, keepdims=True), "mahalanobis", VI=inverses[1])[:, 0] ** 2
+    directions = asked_units / np.linalg.norm(asked_units, axis=1, keepdims=True)
+    assert_allclose(found[:, 0], cdist(directions, memory.prototypes).min(1), rtol=1e-8)
+    assert_allclose(found[:, 1], absolute, rtol=1e-6)
+    assert_allclose(found[:, 2], absolute - background, rtol=1e-6, atol=1e-6)
+    assert_allclose(found[:, 3], asked[:, 0].abs())
+    assert_allclose(found[:, 4], -logsumexp(asked[:, :CLASSES].numpy(), axis=1))
+
+
+def test_distances_to_a_learned_centre_are_those_of_brute_force() -> None:
+    memory = remembered()
+    rows, labels = class_rows(8, 30, CLASSES)
+    memory.memorise([observed(rows, labels)], "new")
+    asked = class_rows(9, 20, CLASSES)[0]
+    u = memory.coordinates(observed(asked, torch.zeros(20)).observation)
+    absolute, relative = memory._to_learned(u, memory.sets[0].centres)
+    squares = cdist(u, memory.sets[0].centres).min(1) ** 2
+    spread = torch.cat([memory.spread, torch.zeros(u.shape[1] - len(memory.spread))])
+    assert_allclose(absolute, squares, rtol=1e-9)
+    assert_allclose(relative, squares - (u.square() / (1 + spread)).sum(-1).numpy(), rtol=1e-7, atol=1e-7)
 
 
 def test_tokens_are_measured_one_by_one_and_averaged() -> None:
-    tap = [Tap("steps", "tokens", WIDTH)]
-    memory, (tokens, labels) = DomainMemory(tap, CLASSES).double(), rows_of(0, 300)
-    statistics = memory.statistics()
-    owners = torch.arange(300) // 3  # three tokens per row
-    part = Observed(
-        Observation({"steps": Features(tokens, owners)}, torch.zeros(100), torch.zeros(100, 3)),
-        labels[::3],
-        torch.arange(100),
-    )
-    memory.add(statistics, part)
-    assert statistics[0].counts.tolist() == torch.bincount(labels[::3].repeat_interleave(3)).tolist()
-    memory.write(statistics)
-    found = memory.distances(part.observation)
-    alone = memory.layers[0].distances(Features(tokens), 300)
-    torch.testing.assert_close(found[:, 0, 0], alone[0].reshape(100, 3).mean(1))
-    torch.testing.assert_close(found[:, 0, 1], alone[1].reshape(100, 3).mean(1))
+    memory = DomainMemory([Tap("steps", "tokens", WIDTH)], CLASSES).double()
+    tokens, labels = rows_of(0, 300)
+    owners = torch.arange(300) // 3
+    observation = Observation({"steps": Features(tokens, owners)}, torch.zeros(100), torch.zeros(100, 3))
+    sums = memory.writing()
+    memory.add(sums, Observed(observation, labels[::3], torch.arange(100)))
+    memory.write(sums)
+    found = memory.statistics(observation)
+    units = tokens / tokens.norm(dim=1, keepdim=True)
+    nearest = cdist(units, memory.tokens).min(1)
+    assert_allclose(found[:, 1], nearest.reshape(100, 3).mean(1), atol=0.011)  # as near as rounding lets
+    means = tokens.reshape(100, 3, WIDTH).mean(1)
+    z = memory.joint(observation)
+    assert_allclose(z[:, :WIDTH], means / means.norm(dim=1, keepdim=True), rtol=1e-9)
 
 
 def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_made_no_tail() -> None:
     memory = written([rows_of(0, 300)])
     held_out = observed(*rows_of(1, 101))
-    distances = memory.distances(held_out.observation)[:, -1]
-    memory.calibrate(distances, held_out.keys)
+    memory.calibrate([held_out])
+    statistics = memory.statistics(held_out.observation)
     order = held_out.keys.argsort()
-    seen, rest = distances[order[::2]], distances[order[1::2]]
-    each = Tails.fitted(seen)
+    seen, rest = statistics[order[::2]], statistics[order[1::2]]
 
     def lowered(scores: Tensor, reference: Tensor) -> Tensor:
         """By what rounding may have added: a thousandth, and 3·10⁻⁶ of the spread."""
@@ -188,155 +193,235 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
         return scores - 1e-3 * scores.abs() - 3e-6 * (high - low)
 
     def by_group(scores: Tensor) -> Tensor:
-        p = each.log_p(lowered(scores, seen))
-        # of the lower layer; of the last; of the prediction
-        return torch.stack([-p[:, :2].sum(1), -p[:, 2:4].sum(1), -p[:, 4:].sum(1)], 1)
-
-    groups = Tails.fitted(by_group(seen))
+        p = Tails.fitted(seen).log_p(lowered(scores, seen))
+        return torch.stack([-p[:, :2].sum(1), -p[:, 2:].sum(1)], 1)  # of the domain; of its classes
 
     def statistic(scores: Tensor) -> Tensor:
-        return -groups.log_p(lowered(by_group(scores), by_group(seen))).sum(1)
+        p = Tails.fitted(by_group(seen)).log_p(lowered(by_group(scores), by_group(seen))).exp()
+        return (1 / p).sum(1).log()
 
     calibration = statistic(rest)
-    assert memory.tail_rows == [51]
-    assert len(memory.calibration) == 50
-    new, labels = rows_of(2, 9, shift=0.7)
-    asked = memory.distances(observed(new, labels).observation)[:, 0]
-    found = lowered(statistic(asked), calibration)
-    expected = [(1 + int((calibration >= t).sum())) / 51 for t in found]
-    assert familiarity(memory, new).tolist() == pytest.approx(expected)
+    new, _ = rows_of(2, 9, shift=0.7)
+    asked = memory.statistics(observed(new, torch.zeros(9, dtype=torch.int64)).observation)
+    for found, ours, theirs in (
+        (judged(memory, new)[1].p_value, statistic(asked), calibration),
+        (judged(memory, new)[1].unlike_domain, by_group(asked)[:, 0], by_group(rest)[:, 0]),
+        (judged(memory, new)[1].unlike_classes, by_group(asked)[:, 1], by_group(rest)[:, 1]),
+    ):
+        low = lowered(ours, theirs)
+        assert found.tolist() == pytest.approx([(1 + int((theirs >= t).sum())) / 51 for t in low])
 
 
-def test_many_layers_that_see_nothing_do_not_outvote_the_prediction() -> None:
-    """An input between two classes, say: every layer finds it usual, and the prediction is unsure."""
-    taps = [Tap(f"layer{index}", "vector", WIDTH) for index in range(12)]
-    generator = torch.Generator().manual_seed(0)
-
-    def pass_of(count: int, shift: float = 0.0) -> Observed:
-        features = {tap.name: Features(torch.randn(count, WIDTH, generator=generator)) for tap in taps}
-        unsure = torch.randn(count, generator=generator) + shift
-        logits = torch.zeros(count, CLASSES) - unsure[:, None]
-        return Observed(
-            Observation(features, unsure, logits), torch.arange(count) % CLASSES, row_keys(logits)
-        )
-
-    memory = DomainMemory(taps, CLASSES)
-    statistics = memory.statistics()
-    memory.add(statistics, pass_of(500))
-    memory.write(statistics)
-    held_out = pass_of(2000)
-    memory.calibrate(memory.distances(held_out.observation)[:, -1], held_out.keys)
-    asked = [memory.read(pass_of(2000, shift).observation).statistic for shift in (0.0, 2.0)]
-    auroc = roc_auc_score(np.repeat([0, 1], 2000), torch.cat(asked))
-    assert auroc > 0.8  # the prediction alone has 0.92; in one stage, by its entropy, it would be 0.67
-
-
-def test_the_promise_holds_over_many_memories_and_is_not_given_away() -> None:
+def test_the_promises_hold_over_many_memories_and_are_not_given_away() -> None:
     memory = written([rows_of(0, 300)])
-    p = []
+    found = []
     for seed in range(400):
-        part, twin = observed(*rows_of(10 + seed, 40)), copy.deepcopy(memory)
-        twin.calibrate(twin.distances(part.observation)[:, -1], part.keys)
-        p.append(familiarity(twin, rows_of(5000 + seed, 25)[0]).numpy())
-    for level in (0.05, 0.1, 0.2, 0.5):
-        share = (np.concatenate(p) <= level).mean()
-        exact = np.floor(level * 21) / 21
-        assert exact - 0.02 < share < level + 0.015
+        twin = copy.deepcopy(memory)
+        twin.calibrate([observed(*rows_of(10 + seed, 40))])
+        said = judged(twin, rows_of(5000 + seed, 25)[0])[1]
+        found.append(torch.stack([said.p_value, said.unlike_domain, said.unlike_classes]).numpy())
+    for p in np.concatenate(found, axis=1):
+        for level in (0.05, 0.1, 0.2, 0.5):
+            exact = np.floor(level * 21) / 21
+            assert exact - 0.02 < (p <= level).mean() < level + 0.015
 
 
-def test_rows_from_elsewhere_are_unfamiliar() -> None:
+def test_after_memorising_the_promise_stays_to_the_rows_of_training_and_is_made_to_those_of_the_name() -> (
+    None
+):
+    memory = written([rows_of(0, 300)])
+    p = {"training": [], "learned": []}
+    for seed in range(120):
+        twin = copy.deepcopy(memory)
+        twin.calibrate([observed(*rows_of(10 + seed, 80))])
+        said = twin.memorise([observed(*class_rows(1000 + seed, 60, CLASSES))], "new")
+        assert said.held_out == 24
+        p["training"].append(familiarity(twin, rows_of(5000 + seed, 25)[0]).numpy())
+        p["learned"].append(familiarity(twin, class_rows(9000 + seed, 25, CLASSES)[0]).numpy())
+        twin.forget("new")
+        again = familiarity(twin, rows_of(5000 + seed, 25)[0]).numpy()
+        assert (again <= p["training"][-1] + 1e-9).all()  # to know more can only make rows more familiar
+    for kind, parts in p.items():
+        for level in (0.05, 0.1, 0.2, 0.5):
+            assert (np.concatenate(parts) <= level).mean() < level + 0.02, kind
+
+
+def test_rows_from_elsewhere_are_unfamiliar_and_outliers_as_unfamiliar_as_can_be() -> None:
     memory = remembered()
-    in_distribution, ood = rows_of(2, 500)[0], rows_of(3, 500, shift=4.0)[0]
-    scores = np.concatenate([familiarity(memory, in_distribution), familiarity(memory, ood)])
-    assert roc_auc_score(np.repeat([1, 0], 500), scores) > 0.98
-    assert (familiarity(memory, 1e6 * ood) == 1 / 201).all()
+    own, other = rows_of(2, 500)[0], rows_of(3, 500, shift=4.0)[0]
+    scores = np.concatenate([familiarity(memory, own), familiarity(memory, other)])
+    assert roc_auc_score(np.repeat([1, 0], 500), scores) > 0.96
+    assert (familiarity(memory, -1e6 * other) == 1 / 201).all()
 
 
-def test_after_absorbing_rows_of_a_new_domain_those_are_familiar_and_all_else_is_as_it_was() -> None:
+def test_a_class_is_learned_from_a_few_rows_and_the_answers_about_others_change_by_one_factor() -> None:
     memory = remembered()
-    in_distribution, moved, elsewhere = (
-        rows_of(2, 400)[0],
-        rows_of(3, 400, shift=6.0)[0],
-        rows_of(4, 400, shift=-9.0)[0],
-    )
-    before = {
-        name: familiarity(memory, rows) for name, rows in {"in": in_distribution, "moved": moved}.items()
-    }
-    assert (before["moved"] <= 0.05).float().mean() > 0.99
+    before, _ = judged(memory, rows_of(2, 200)[0])
+    said = memory.memorise([observed(*class_rows(5, 30, CLASSES))], None)
+    assert (said.new_classes, said.name, memory.num_learned) == ((CLASSES,), "class 3", 1)
+    after, _ = judged(memory, rows_of(2, 200)[0])
+    assert isinstance(after, WithLearned)
+    ratio = after.mean[0, :, :CLASSES] / before.mean[0]
+    assert_allclose(ratio, ratio[:, :1].expand(-1, CLASSES), rtol=1e-9)
+    assert_allclose(after.mean.sum(-1), 1, rtol=1e-12)
+    told = judged(memory, class_rows(6, 200, CLASSES)[0])[0].mean[0].argmax(-1)
+    assert (told == CLASSES).double().mean() > 0.9
+    assert (after.mean[0].argmax(-1) == CLASSES).double().mean() < 0.05
+
+
+def test_what_is_forgotten_has_never_been() -> None:
+    memory, rows = remembered(), rows_of(2, 60, shift=1.0)[0]
+    asked = observed(rows, torch.zeros(60, dtype=torch.int64))
+    first, second = observed(*class_rows(5, 60, 3)), observed(*class_rows(6, 30, 4))
+    only = copy.deepcopy(memory)
+    only.memorise([second._replace(labels=second.labels - 1)], "second")
+    memory.memorise([first], "first")
+    memory.memorise([second], "second")
+    assert memory.forget("first") == (3,)
+    assert memory.settings() == only.settings()
+    for ours, theirs in zip(judged(memory, rows), judged(only, rows), strict=True):
+        if isinstance(ours, WithLearned):
+            assert_allclose(ours.mean, theirs.mean, rtol=1e-9)
+        else:
+            for one, other in zip(ours, theirs, strict=True):
+                assert_allclose(one, other, rtol=1e-9)
+    memory.forget("second")
+    assert torch.equal(memory.statistics(asked.observation), remembered().statistics(asked.observation))
+    with pytest.raises(UnknownNameError, match="second"):
+        memory.forget("second")
+
+
+def test_rows_of_known_classes_from_a_new_domain_become_familiar_and_all_else_stays_as_it_was() -> None:
+    memory = remembered()
+    own, moved, elsewhere = (rows_of(seed, 400, shift)[0] for seed, shift in ((2, 0.0), (3, 6.0), (4, -9.0)))
+    assert (familiarity(memory, moved) <= 0.05).double().mean() > 0.98
     rows, labels = rows_of(6, 300, shift=6.0)
-    memory.absorb(observed(*part) for part in zip(rows.split(50), labels.split(50), strict=True))
-    assert memory.num_domains == 2
-    for level in (0.05, 0.1, 0.2):  # the new rows are a quarter of the calibration: nearly exact by itself
-        assert (familiarity(memory, moved) <= level).float().mean() < 2 * level
-        assert (familiarity(memory, in_distribution) <= level).float().mean() < 1.5 * level
-    assert (familiarity(memory, elsewhere) <= 0.05).float().mean() > 0.99
+    parts = zip(rows.split(50), labels.split(50), strict=True)
+    said = memory.memorise([observed(*part) for part in parts], "moved")
+    assert (said.new_classes, memory.num_learned) == ((), 0)
+    for level in (0.05, 0.1, 0.2):
+        assert (familiarity(memory, moved) <= level).double().mean() < 1.5 * level
+        assert (familiarity(memory, own) <= level).double().mean() < 1.5 * level
+    assert (familiarity(memory, elsewhere) <= 0.05).double().mean() > 0.99
 
 
-def test_a_statistic_falls_when_a_domain_is_added_never_rises() -> None:
-    memory = remembered()
-    rows = torch.cat([rows_of(2, 100)[0], rows_of(3, 100, shift=3.0)[0]])
-    labels = torch.zeros(200, dtype=torch.int64)
-    before = memory.read(observed(rows, labels).observation).statistic
-    memory.absorb([observed(*rows_of(6, 200, shift=3.0))])
-    assert (memory.read(observed(rows, labels).observation).statistic <= before + 1e-9).all()
-
-
-def test_too_few_rows_change_nothing_and_say_so() -> None:
-    memory = remembered()
-    before = copy.deepcopy(memory.state_dict())
-    with pytest.warns(UserWarning, match="40 rows"):
-        memory.absorb([observed(*rows_of(6, 20))])
-    assert memory.num_domains == 1
-    assert all(torch.equal(before[name], value) for name, value in memory.state_dict().items())
-
-
-def test_absorbing_minds_no_order() -> None:
+def test_memorising_depends_on_neither_order_nor_batches() -> None:
     one, other = remembered(), remembered()
-    rows, labels = rows_of(6, 200, shift=6.0)
-    one.absorb([observed(rows, labels)])
+    rows, labels = class_rows(6, 200, CLASSES)
     order = torch.randperm(200, generator=torch.Generator().manual_seed(1))
-    other.absorb(observed(rows[some], labels[some]) for some in order.split(60))
-    for name, value in one.state_dict().items():
-        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-8, atol=1e-8)
+    one.memorise([observed(rows, labels)], "new")
+    other.memorise([observed(rows[some], labels[some]) for some in order.split(60)], "new")
+    asked = class_rows(7, 50, CLASSES)[0]
+    assert_allclose(judged(one, asked)[0].mean, judged(other, asked)[0].mean, rtol=1e-7)
+    assert_allclose(familiarity(one, asked), familiarity(other, asked))
+
+
+def test_a_class_may_have_rows_under_two_names() -> None:
+    memory = remembered()
+    memory.memorise([observed(*class_rows(5, 10, CLASSES))], "first")
+    memory.memorise([observed(*class_rows(6, 10, CLASSES))], "more")
+    together = remembered()
+    both = [torch.cat(parts) for parts in zip(class_rows(5, 10, 3), class_rows(6, 10, 3), strict=True)]
+    together.memorise([observed(*both)], "all")
+    asked = class_rows(7, 50, CLASSES)[0]
+    assert_allclose(judged(memory, asked)[0].mean, judged(together, asked)[0].mean, rtol=1e-7)
+    assert memory.forget("first") == ()
+    assert memory.num_learned == 1
+
+
+REFUSED = {
+    "no rows": (list, "new", InputError, "no rows"),
+    "one row": (lambda: [observed(*class_rows(5, 1, 3))], "new", InputError, "2 rows"),
+    "a gap": (lambda: [observed(*class_rows(5, 20, 4))], "new", LabelError, "new ones are 3"),
+    "a name that is taken": (lambda: [observed(*class_rows(5, 20, 3))], "taken", InputError, "forget"),
+    "rows of a known class": (
+        lambda: [observed(rows_of(5, 60, classes=1)[0], torch.full((60,), 3))],
+        "new",
+        InputError,
+        "class 0",
+    ),
+    "rows that overflow": (
+        lambda: [observed(1e200 * class_rows(5, 20, 3)[0], torch.full((20,), 3))],
+        "new",
+        InputError,
+        "too large",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_memorised_is_refused_in_words_and_leaves_the_memory_as_it_was(case: str) -> None:
+    rows, name, error, words = REFUSED[case]
+    memory = remembered()
+    memory.memorise([observed(*rows_of(6, 60, shift=6.0))], "taken")
+    before, settings = copy.deepcopy(memory.state_dict()), memory.settings()
+    with pytest.raises(error, match=words):
+        memory.memorise(rows(), name)
+    assert memory.settings() == settings
+    assert all(torch.equal(before[key], value) for key, value in memory.state_dict().items())
+    assert memory.num_learned == 0
+
+
+def test_what_was_learned_says_what_is_promised_and_what_is_confused() -> None:
+    words = str(Memorised("bags", 60, 24, (10,), {10: (8, 0.25)}))
+    assert "bags: 60 rows, new classes 10" in words
+    assert "25% of class 10" in words
+    assert "a = 0.04 on" in words
+    assert "nothing is promised" in str(Memorised("bags", 10, 0, (10,), {}))
 
 
 def test_a_class_that_never_came_is_nobody_s_neighbour() -> None:
     rows, labels = rows_of(0, 300)
-    memory = written([(rows[labels < 2], labels[labels < 2])])
-    assert memory.layers[0].centre_counts == [2]
-    assert memory.distances(observed(rows, labels).observation).isfinite().all()
+    memory = written([(rows[labels != 1], labels[labels != 1])])
+    memory.calibrate([observed(*rows_of(1, 200))])
+    assert memory.classes.tolist() == [0, 2]
+    assert memory.statistics(observed(rows, labels).observation).isfinite().all()
+    memory.memorise([observed(*class_rows(5, 30, CLASSES))], "new")
+    assert judged(memory, class_rows(6, 5, CLASSES)[0])[0].mean.shape == (1, 5, 4)
 
 
 def test_a_layer_that_never_changes_leaves_distances_finite() -> None:
     memory = DomainMemory(TAPS, CLASSES)  # in float32
     rows, labels = rows_of(0, 100)
     still = {tap.name: Features(torch.zeros(100, WIDTH)) for tap in TAPS}
-    dead, statistics = Observation(still, rows[:, 0], rows), memory.statistics()
-    memory.add(statistics, Observed(dead, labels, row_keys(rows)))
-    memory.write(statistics)
-    assert memory.distances(dead).isfinite().all()
+    dead, sums = Observation(still, rows[:, 0], rows), memory.writing()
+    memory.add(sums, Observed(dead, labels, row_keys(rows)))
+    memory.write(sums)
+    assert memory.statistics(dead).isfinite().all()
     alive = {tap.name: Features(100 * rows.float()) for tap in TAPS}
-    assert memory.distances(dead._replace(features=alive)).isfinite().all()
+    assert memory.statistics(dead._replace(features=alive)).isfinite().all()
 
 
-def test_wide_features_are_projected_and_still_tell_domains_apart() -> None:
-    layer = LayerMemory(2000, is_last=True, widest=64)
-    assert layer.within.shape == (64, 64)
-    rows = torch.randn(50, 2000)
-    lengths = layer.projected(rows).norm(dim=1) / rows.norm(dim=1)
-    assert lengths.mean() == pytest.approx(1, abs=0.1)
-    assert torch.equal(layer.projection, LayerMemory(2000, is_last=True, widest=64).projection)
-    assert "projection" not in layer.state_dict()
+def test_wide_features_are_projected_and_keep_their_lengths_and_their_scalars() -> None:
+    memory = DomainMemory([Tap("wide", "vector", 2000), Tap("last", "vector", 10)], CLASSES, widest=64)
+    assert (memory.width, memory.directions) == (64, 62)
+    features = {"wide": Features(torch.randn(500, 2000)), "last": Features(torch.randn(500, 10))}
+    z = memory.joint(Observation(features, torch.zeros(500), torch.zeros(500, 3)))
+    assert z[:, :62].square().sum(1).mean() == pytest.approx(2, rel=0.1)
+    assert_allclose(z[:, 62], features["wide"].values.norm(dim=1).log(), rtol=1e-5)
+    assert torch.equal(memory.projection, DomainMemory(memory.taps, CLASSES, widest=64).projection)
+    assert "projection" not in memory.state_dict()
 
 
-def test_settings_and_tensors_make_the_memory_again() -> None:
+def test_settings_and_tensors_make_the_memory_again_with_what_it_learned() -> None:
     memory = remembered(fade=0.01)
-    memory.absorb([observed(*rows_of(6, 200, shift=6.0))])
-    twin = DomainMemory.from_settings(memory.settings()).double()
-    twin.load_state_dict(memory.state_dict())
+    memory.memorise([observed(*rows_of(6, 200, shift=6.0))], "moved")
+    memory.memorise([observed(*class_rows(5, 30, CLASSES))], "new")
+    twin = DomainMemory.from_state(memory.settings(), memory.state_dict())
     rows = rows_of(2, 50, shift=2.0)[0]
     assert torch.equal(familiarity(twin, rows), familiarity(memory, rows))
+    assert torch.equal(judged(twin, rows)[0].mean, judged(memory, rows)[0].mean)
     assert twin.settings() == memory.settings()
+
+
+@pytest.mark.parametrize("name", ["mean", "factor", "centres", "held_out", "sets.0.centres", "sets.0.kept"])
+def test_tensors_that_do_not_belong_together_make_no_memory(name: str) -> None:
+    memory = remembered()
+    memory.memorise([observed(*class_rows(5, 30, CLASSES))], "new")
+    state = {key: value.clone() for key, value in memory.state_dict().items()}
+    state[name] = state[name][..., :-1]
+    with pytest.raises(ValueError, match="shape"):
+        DomainMemory.from_state(memory.settings(), state)
 
 
 def test_nothing_of_it_is_learned_by_gradients() -> None:
@@ -346,24 +431,28 @@ def test_nothing_of_it_is_learned_by_gradients() -> None:
 
 
 def test_fading_is_a_mixture_by_familiarity_and_off_by_default() -> None:
-    belief = Dirichlet(torch.randn(4, 10, CLASSES))
-    memory = remembered()
-    reading = memory.read(observed(*rows_of(2, 10)).observation)
-    assert memory.faded(belief, reading) is belief
+    belief, memory = Dirichlet(torch.randn(4, 10, CLASSES)), remembered()
+    rows = rows_of(2, 10)[0]
+    observation = observed(rows, torch.zeros(10, dtype=torch.int64)).observation
+    assert memory.judge(belief, observation)[0] is belief
     memory.fade = 0.01
-    faded = memory.faded(belief, reading)
+    faded, said = memory.judge(belief, observation)
     assert isinstance(faded, Faded)
-    familiar = reading.p_value > 0.06
-    torch.testing.assert_close(faded.weight[familiar], (reading.p_value / (reading.p_value + 0.01))[familiar])
-    far = memory.read(observed(1e3 * rows_of(2, 10)[0], torch.zeros(10, dtype=torch.int64)).observation)
-    assert (memory.faded(belief, far).weight < 1e-6).all()  # though p itself ends at 1/201
+    assert said is not None
+    familiar = said.p_value > 0.06
+    torch.testing.assert_close(faded.weight[familiar], (said.p_value / (said.p_value + 0.01))[familiar])
+    far, _ = memory.judge(belief, observed(-1e3 * rows, torch.zeros(10, dtype=torch.int64)).observation)
+    assert isinstance(far, Faded)
+    assert (far.weight < 1e-6).all()  # though p itself ends at 1/201
 
 
-def test_no_domain_reads_nothing_and_never_looks_at_rows() -> None:
-    domain = NoDomain()
-    assert domain.read(None) is None
-    domain.absorb(iter(lambda: pytest.fail("rows were made for nothing"), None))
+def test_no_domain_judges_nothing_and_learns_nothing() -> None:
+    domain, belief = NoDomain(), PointMass(torch.zeros(1, 1, 3))
+    assert domain.judge(belief, None) == (belief, None)
     assert not domain.state_dict()
+    for refused in (lambda: domain.memorise([], None), lambda: domain.forget("name")):
+        with pytest.raises(DomainError, match="remember"):
+            refused()
 
 
 def test_a_memory_without_layers_and_a_negative_fade_are_refused() -> None:
@@ -371,6 +460,3 @@ def test_a_memory_without_layers_and_a_negative_fade_are_refused() -> None:
         DomainMemory([], CLASSES)
     with pytest.raises(InputError, match="fade"):
         DomainMemory(TAPS, CLASSES, fade=-1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        remembered()

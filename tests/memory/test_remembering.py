@@ -311,7 +311,7 @@ def test_a_copy_lives_on_its_own_and_a_state_dict_restores_the_memory(model: Tur
     expected = model.predict(rows).unfamiliarity
     assert isinstance(model.domain, DomainMemory)
     twin = trained()
-    twin.set_domain(DomainMemory.from_settings(model.domain.settings()))
+    twin.set_domain(DomainMemory.from_state(model.domain.settings(), model.domain.state_dict()))
     twin.load_state_dict(model.state_dict())
     torch.testing.assert_close(twin.predict(rows).unfamiliarity, expected, rtol=0, atol=0)
     copied = copy.deepcopy(model)
@@ -351,4 +351,4 @@ def test_an_outlier_too_large_to_square_leaves_the_model_as_it_was():
     memory = remember(model, (rows, labels), (rows.flip(0), labels.flip(0)))
     far = model.predict(torch.full((1, 4), 1e30))
     assert far.unfamiliarity.isfinite().all()
-    assert float(far.familiarity) == 1 / (len(memory.calibration) + 1)
+    assert float(far.familiarity) == 1 / (memory.calibration.shape[-1] + 1)

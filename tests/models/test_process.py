@@ -123,8 +123,8 @@ def test_a_memory_goes_on_learning_after_training_in_blocks() -> None:
     torch.manual_seed(0)
     model, inputs, labels = etp(nn.Linear(4, 3), num_classes=3), torch.randn(9000, 4), torch.arange(9000) % 3
     at_once = copy.deepcopy(model)
-    movement = model.memorise(inputs, labels)
-    at_once.memorise(inputs, labels, block=9000)
+    movement = model.absorb_context(inputs, labels)
+    at_once.absorb_context(inputs, labels, block=9000)
     assert movement.distances.shape == (20,)
     assert movement.mean > 0
     assert model.latent.cells.max() < 0.7
@@ -154,7 +154,7 @@ def test_a_write_that_is_not_finite_is_refused_whole() -> None:
     inputs[110] = 3e38  # the blocks before it are sound
     before = {name: value.clone() for name, value in model.state_dict().items()}
     with pytest.raises(InputError, match="the memory stays as it was"):
-        model.memorise(inputs, labels)
+        model.absorb_context(inputs, labels)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.predict(inputs[:5]).probabilities.isfinite().all()
 

@@ -53,7 +53,7 @@ def test_a_drawn_zero_is_a_zero(page):
     page.wait_for_selector("#result:visible")
     assert page.locator("#class").inner_text() == "0"
     assert page.locator("#terms .bar").count() == 3
-    assert page.locator("#familiarity .bar").count() == 1
+    assert page.locator("#familiarity .bar").count() == 3
 
 
 def test_a_drawn_letter_is_not_its_domain(page):

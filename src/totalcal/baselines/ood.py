@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from totalcal.errors import UnknownNameError
 from totalcal.inputs import Inputs
-from totalcal.memory.distances import Distances, Moments, mahalanobis, moments, relative_mahalanobis
 from totalcal.memory.remembering import last_layer
 from totalcal.models.process import TuringProcess
 from totalcal.training.sources import Data
@@ -27,6 +26,8 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 NEIGHBOURS = 50  # Sun et al. 2022 on CIFAR-10
 GENERALISED_POWER, GENERALISED_CLASSES = 0.1, 100  # Liu et al. 2023
+SCALE_PERCENTILE = 0.85  # Xu et al. 2024
+_TINY = 1e-12
 JITTERS = (0.0, *(10.0**power for power in range(-16, 1)))  # Mukhoti et al. 2023 take the first that works
 
 
@@ -75,17 +76,67 @@ def knn(train: TrainingRows) -> Score:
 
 def mahalanobis_distance(train: TrainingRows) -> Score:
     """min_c (x − μ_c)ᵀ W⁻¹ (x − μ_c), one covariance for all classes (Lee et al. 2018), of the last layer."""
-    found = _moments(train)
-    return _nearest(
-        mahalanobis(found.class_means, found.mean, torch.linalg.pinv(found.within, hermitian=True))
-    )
+    found = _gaussians(train)
+    factor = _root_of_inverse(found.within)
+    images = found.means @ factor
+    return lambda features, logits: _squares(features.double() @ factor, images).amin(-1)
 
 
 def relative_mahalanobis_distance(train: TrainingRows) -> Score:
     """The Mahalanobis distance less that to all training rows as one Gaussian (RMDS, Ren et al. 2021)."""
-    found = _moments(train)
-    within, total = (torch.linalg.pinv(c, hermitian=True) for c in (found.within, found.total))
-    return _nearest(relative_mahalanobis(found.class_means, found.mean, within, total))
+    found, absolute = _gaussians(train), mahalanobis_distance(train)
+    factor = _root_of_inverse(found.total)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        background = ((features.double() - found.mean) @ factor).square().sum(-1)
+        return absolute(features, logits) - background
+
+    return score
+
+
+def normalised(method: Callable[[TrainingRows], Score]) -> Callable[[TrainingRows], Score]:
+    """The same of features of length one: Mahalanobis++ (Müller and Hein 2025)."""
+
+    def fitted(train: TrainingRows) -> Score:
+        score = method(train._replace(features=F.normalize(train.features, dim=-1)))
+        return lambda features, logits: score(F.normalize(features, dim=-1), logits)
+
+    return fitted
+
+
+def fdbd(train: TrainingRows) -> Score:
+    """−mean over c ≠ ŷ of (l_ŷ − l_c) / (‖w_ŷ − w_c‖ ‖x − μ‖) (Liu and Qin 2024).
+
+    How far x lies from the decision boundaries, in units of its distance to the mean of training.
+    """
+    weight, _ = _classifier(train)
+    mean, lengths = train.features.double().mean(0), torch.cdist(weight.T, weight.T)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        rows, logits = features.double(), logits.double()
+        predicted = logits.argmax(-1)
+        gaps = logits.gather(-1, predicted[:, None]) - logits  # 0 at ŷ
+        to_boundaries = torch.where(gaps > 0, gaps / lengths[predicted].clamp_min(_TINY), 0).sum(-1)
+        found: Tensor = -to_boundaries / (logits.shape[-1] - 1) / (rows - mean).norm(dim=-1).clamp_min(_TINY)
+        return found
+
+    return score
+
+
+def scale(train: TrainingRows) -> Score:
+    """−log Σ exp of the logits of x · exp(r), r = Σ x / Σ of its largest 15 % (SCALE, Xu et al. 2024).
+
+    For features that are not negative, as behind a ReLU: others are taken at 0 in r.
+    """
+    _, bias = _classifier(train)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        rows = features.double().clamp_min(0)
+        kept = rows.topk(max(1, round((1 - SCALE_PERCENTILE) * rows.shape[-1])), dim=-1).values
+        factor = (rows.sum(-1) / kept.sum(-1).clamp_min(_TINY)).exp()
+        return -(factor[:, None] * (logits.double() - bias) + bias).logsumexp(-1)
+
+    return score
 
 
 def vim(train: TrainingRows) -> Score:
@@ -97,9 +148,7 @@ def vim(train: TrainingRows) -> Score:
     largest logit.
     """
     features, logits = train.features.double(), train.logits.double()
-    centre = features.mean(0)
-    weight = torch.linalg.lstsq(features - centre, logits - logits.mean(0), driver="gelsd").solution  # [d, K]
-    bias = logits.mean(0) - centre @ weight
+    weight, bias = _classifier(train)
     origin = -torch.linalg.pinv(weight.T) @ bias
     width = features.shape[1]
     kept = 1000 if width >= 2048 else 512 if width >= 768 else width // 2
@@ -147,6 +196,10 @@ OOD_BASELINES: Mapping[str, Callable[[TrainingRows], Score]] = MappingProxyType(
         "knn": knn,
         "mahalanobis": mahalanobis_distance,
         "relative_mahalanobis": relative_mahalanobis_distance,
+        "mahalanobis++": normalised(mahalanobis_distance),
+        "relative_mahalanobis++": normalised(relative_mahalanobis_distance),
+        "fdbd": fdbd,
+        "scale": scale,
         "vim": vim,
         "ddu": class_gaussians,
     }
@@ -182,15 +235,41 @@ class OODScored:
         return replace(self.process.predict(inputs, draws, generator=generator), scores=scores)
 
 
-def _moments(train: TrainingRows) -> Moments:
-    features, classes = train.features.double(), train.labels.unique(return_inverse=True)[1]
-    counts = torch.bincount(classes)
-    sums = torch.zeros(len(counts), features.shape[1], dtype=torch.float64).index_add_(0, classes, features)
-    return moments(counts, sums, features.T @ features)
+class _Gaussians(NamedTuple):
+    """Class means [classes, d], the mean of all rows, and both covariances [d, d]."""
+
+    means: Tensor
+    mean: Tensor
+    within: Tensor
+    total: Tensor
 
 
-def _nearest(distance: Distances) -> Score:
-    return lambda features, logits: distance.nearest(features.double())
+def _gaussians(train: TrainingRows) -> _Gaussians:
+    rows, classes = train.features.double(), train.labels.unique(return_inverse=True)[1]
+    means = torch.stack([rows[classes == label].mean(0) for label in range(int(classes.max()) + 1)])
+    residuals, offsets = rows - means[classes], rows - rows.mean(0)
+    within, total = (each.T @ each / len(rows) for each in (residuals, offsets))
+    return _Gaussians(means, rows.mean(0), within, total)
+
+
+def _root_of_inverse(covariance: Tensor) -> Tensor:
+    """V with V Vᵀ the pseudo-inverse."""
+    values, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
+    is_kept = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    root: Tensor = vectors * torch.where(is_kept, values, torch.inf).rsqrt()
+    return root
+
+
+def _squares(rows: Tensor, centres: Tensor) -> Tensor:
+    return torch.cdist(rows, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
+def _classifier(train: TrainingRows) -> tuple[Tensor, Tensor]:
+    """W [d, K] and b of the last layer by least squares over the training rows: exact where it is linear."""
+    features, logits = train.features.double(), train.logits.double()
+    centre = features.mean(0)
+    weight = torch.linalg.lstsq(features - centre, logits - logits.mean(0), driver="gelsd").solution
+    return weight, logits.mean(0) - centre @ weight
 
 
 def _jittered_cholesky(covariance: Tensor) -> Tensor:

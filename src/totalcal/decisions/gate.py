@@ -27,7 +27,7 @@ from totalcal.scores.arrays import Floats, Values, check_predictions, class_numb
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
 from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
-from totalcal.uncertainties import FAMILIARITY, UNFAMILIARITY, uncertainty, why_rejected
+from totalcal.uncertainties import FAMILIARITY, P_VALUES, UNFAMILIARITIES, uncertainty, why_rejected
 
 ACCEPT = "accept"
 
@@ -66,12 +66,12 @@ class Bar:
     verdict: str
 
     def rejects(self, values: Floats) -> Flags:
-        if self.score == FAMILIARITY:
+        if self.score in P_VALUES:
             return np.asarray(values <= self.threshold)
         return ~is_accepted(values, self.threshold)
 
     def __str__(self) -> str:
-        side = "at most" if self.score == FAMILIARITY else "above"
+        side = "at most" if self.score in P_VALUES else "above"
         return f"{self.score} {side} {self.threshold:.4g}: {self.verdict}"
 
     def why(self, value: float) -> str:
@@ -387,20 +387,21 @@ def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
 
 
 def _shares(verdicts: Mapping[str, str]) -> list[float]:
-    """What each bar may reject of what the rule allows: all alike, but for the unfamiliarity."""
-    others = [score for score in verdicts if score != UNFAMILIARITY]
+    """What each bar may reject of what the rule allows: all alike, but for how far from the domain."""
+    others = [score for score in verdicts if score not in UNFAMILIARITIES]
     if len(others) == len(verdicts) or not others:
         return [1 / len(verdicts)] * len(verdicts)
     rest = (1 - DOMAIN_SHARE) / len(others)
-    return [DOMAIN_SHARE if score == UNFAMILIARITY else rest for score in verdicts]
+    return [
+        DOMAIN_SHARE / (len(verdicts) - len(others)) if score in UNFAMILIARITIES else rest
+        for score in verdicts
+    ]
 
 
 def _unlike(prediction: Predictive, row: int) -> str:
     """Which of the two reasons of a low familiarity is the stronger."""
-    domain, classes = (getattr(prediction.domain, f"unlike_{what}", None) for what in ("domain", "classes"))
-    if domain is None or classes is None or float(domain[row]) <= float(classes[row]):
-        return "not from here"
-    return "no class I know"
+    is_farther = prediction.unlike_domain[row] <= prediction.unlike_classes[row]
+    return "not from here" if is_farther else "no class I know"
 
 
 def _telling(values: Floats, score: str) -> Floats:

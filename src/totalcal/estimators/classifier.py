@@ -36,7 +36,7 @@ from totalcal.estimators.learning import (
 )
 from totalcal.files.saved import Model
 from totalcal.files.steps import Steps
-from totalcal.memory.domain import FEWEST_ROWS, NoDomain
+from totalcal.memory.domain import NoDomain
 from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
 from totalcal.nets import mlp
@@ -45,6 +45,7 @@ from totalcal.training.callbacks import Callback, ProgressBar
 from totalcal.training.history import context_for
 from totalcal.types import Batch, Draws, Predictive
 
+FEWEST_TO_REMEMBER = 40
 _ROWS_AT_ONCE = 4096
 
 
@@ -314,7 +315,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DomainError(
                 "this estimator has no memory of its domain, so it cannot say how familiar a row is. `fit` "
                 "keeps one with remember=True, where `patience` is set and half of the rows it holds out are "
-                f"{FEWEST_ROWS} or more: give it {self._enough_rows()} rows, or raise "
+                f"{FEWEST_TO_REMEMBER} or more: give it {self._enough_rows()} rows, or raise "
                 "validation_fraction."
             )
         return np.concatenate([part.familiarity.numpy() for part in parts])
@@ -369,7 +370,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
         """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
-        if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_ROWS:
+        if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_TO_REMEMBER:
             return held_out, None
         return split(held_out, 0.5, self._seed)
 
@@ -385,7 +386,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_.calibrator = found.calibrator
 
     def _enough_rows(self) -> int:
-        return math.ceil(2 * FEWEST_ROWS / self.validation_fraction)
+        return math.ceil(2 * FEWEST_TO_REMEMBER / self.validation_fraction)
 
     def _callbacks(self) -> list[Callback]:
         return [ProgressBar()] if self.verbose else []

@@ -225,9 +225,8 @@ def _domain(domain: dict[str, Any] | None) -> str:
     if domain is None:
         return "no memory of it: load, then remember(model, train, held_out)"
     layers = ", ".join(tap["name"] or "the net" for tap in domain["taps"])
-    compared = f"{domain['calibration_rows']} rows to compare with"
-    number = len(domain["tail_rows"])
-    return f"{number} {'domain' if number == 1 else 'domains'} remembered by {layers}; {compared}"
+    learned = ", ".join(each["name"] for each in domain["sets"])
+    return f"remembered by {layers}" + (f"; learned since: {learned}" if learned else "")
 
 
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:

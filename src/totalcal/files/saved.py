@@ -53,8 +53,7 @@ _SEPARATOR = "/"
 _DOMAIN = "domain."
 _CALIBRATOR = "calibrator."
 _ANOTHER_VERSION = (
-    "its domain memory was written by another version of totalcal. Call totalcal.remember again and save the "
-    "model anew, or open the file with the version that wrote it."
+    "Call totalcal.remember again and save the model anew, or open the file with the version that wrote it."
 )
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
@@ -420,34 +419,15 @@ def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
 
 
 def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainMemory:
-    """A domain memory with room for what the file holds of it, and no more."""
-    if "slopes" not in settings:
-        raise ModelFileError(_ANOTHER_VERSION)
+    """A memory made of the tensors that the file holds; its projection is drawn, and bounded here."""
     own = {name.removeprefix(_DOMAIN): tensor for name, tensor in state.items() if name.startswith(_DOMAIN)}
-    available = max(sum(tensor.numel() for tensor in own.values()), _HARMLESS)
-    for tap in settings["taps"]:
-        kept = min(tap["width"], settings["widest"])
-        if tap["width"] * kept > _LARGEST_PROJECTION or kept * kept > available:
-            raise ModelFileError(
-                f"its domain memory asks for {tap['width'] * kept} numbers, too many to trust."
-            )
-    rows = [
-        settings["tail_rows"],
-        [settings["calibration_rows"]],
-        *settings["centres"],
-        *settings["slopes"],
-        *settings["prototypes"],
-    ]
-    if max(map(sum, rows)) > available:
-        raise ModelFileError(
-            f"its domain memory asks for {max(map(sum, rows))} rows, which it does not hold."
-        )
-    memory = DomainMemory.from_settings(settings)
-    if memory.state_dict().keys() != own.keys():
-        raise ModelFileError(_ANOTHER_VERSION)
-    memory.to(dtype=own["layers.0.within"].dtype)
-    memory.load_state_dict(own, assign=True)
-    return memory
+    asked = settings["widest"] * sum(tap["width"] for tap in settings["taps"])
+    if asked > _LARGEST_PROJECTION:
+        raise ModelFileError(f"its memory asks for {asked} numbers, too many to trust.")
+    try:
+        return DomainMemory.from_state(settings, own)
+    except _NONSENSE as error:
+        raise ModelFileError(f"its memory is not as it should be: {error}. {_ANOTHER_VERSION}") from error
 
 
 def _check_fit(model: TuringProcess, state: Mapping[str, Tensor]) -> None:

@@ -1,6 +1,5 @@
-"""The slot for the domain: how familiar is an input? (docs/domain.md)"""
+"""The slot for the memory: how familiar is an input, and is it of a class learned since? (docs/memory.md)"""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,39 +7,38 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional as F
 
-from totalcal.errors import InputError
+from totalcal.errors import DomainError, InputError, LabelError, UnknownNameError
 from totalcal.inputs import Inputs, tensors
+from totalcal.memory.classes import LearnedClass, Readout, left_out, readout
 from totalcal.memory.distances import (
-    Distances,
-    Moments,
     Tails,
-    by_factor,
     conformal_p_value,
-    fisher,
     grouped_fisher,
     less_rounding,
-    mahalanobis,
     mean_by_row,
-    moments,
     nearest_prototype,
-    precision,
-    relative_by_factor,
-    relative_mahalanobis,
     spherical_prototypes,
     spread_of,
-    within_level,
 )
-from totalcal.memory.features import Features, Tap
-from totalcal.types import Belief, Faded, Familiarity
+from totalcal.memory.features import INPUTS, Features, Tap
+from totalcal.memory.sums import Sums, metric
+from totalcal.types import Belief, Faded, Familiarity, WithLearned
 
 PROTOTYPES = 200
-ROWS_PER_PROTOTYPE = 5
-SAMPLE = 20  # rows per prototype that k-means sees at most
 WIDEST = 1024
-FEWEST_ROWS = 40
-_SEED = 0
+SAMPLE = 20  # rows per prototype that k-means sees at most
+ROWS_PER_PROTOTYPE = 5
+FEWEST_PER_CLASS = 2  # one is taken out to see what the others say of it
+FEWEST_FOR_A_PROMISE = 48  # rows of a name: two of five are held out, 19 at least, which is 5 %
+_KEPT_HELD_OUT = 512  # rows of the classes of training, beside which those learned later are weighed
+_WIDEST_TABLE = 256  # columns that stand in the joint feature as they are
+_CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
+_SMALLEST_LENGTH = 1e-6
+_AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _FARTHEST = torch.finfo(torch.float32).max
+_SEED = 0
 
 
 class Observation(NamedTuple):
@@ -67,8 +65,44 @@ class Observed(NamedTuple):
     keys: Tensor
 
 
+@dataclass(frozen=True)
+class Memorised:
+    """What `memorise` learned, in words when printed.
+
+    Attributes:
+        name: By which `forget` drops it.
+        rows: How many there were.
+        held_out: How many of them the p-values of the name are made of; 0 if too few to promise anything.
+        new_classes: The numbers of the classes that the model had not known.
+        confusions: For each of these, the known class that its rows are most often taken for while they are
+            left out of the memory, and how often.
+    """
+
+    name: str
+    rows: int
+    held_out: int
+    new_classes: tuple[int, ...]
+    confusions: Mapping[int, tuple[int, float]]
+
+    def __str__(self) -> str:
+        learned = ", ".join(map(str, self.new_classes))
+        words = [f"{self.name}: {self.rows} rows" + (f", new classes {learned}" if learned else "")]
+        words += [
+            f"{share:.0%} of class {each} would be taken for class {other}"
+            for each, (other, share) in self.confusions.items()
+            if share
+        ]
+        words.append(
+            f"{self.held_out} rows held out: P(familiarity ≤ a) ≤ a for rows like them from a = "
+            f"{1 / (self.held_out + 1):.2g} on"
+            if self.held_out
+            else f"fewer than {FEWEST_FOR_A_PROMISE} rows: its rows are recognised, and nothing is promised"
+        )
+        return "; ".join(words)
+
+
 class Domain(nn.Module, ABC):
-    """What a process knows of where its inputs come from.
+    """What a process knows of where its inputs come from, and of classes beyond those of its net.
 
     Attributes:
         taps: The layers whose features are read in the pass of a prediction.
@@ -77,31 +111,43 @@ class Domain(nn.Module, ABC):
     taps: Sequence[Tap]
 
     @abstractmethod
-    def read(self, observation: Observation | None) -> Familiarity | None:
-        """How familiar each row is; None without a memory. There is an observation if there are taps."""
+    def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, Familiarity | None]:
+        """The belief with the classes learned, and how familiar each row is; None without a memory."""
 
     @abstractmethod
-    def absorb(self, rows: Iterable[Observed]) -> None:
-        """Take in rows of a new domain, outside of gradient descent."""
+    def memorise(self, rows: Iterable[Observed], name: str | None) -> Memorised:
+        """Take in labelled rows under a name, outside of gradient descent."""
 
     @abstractmethod
-    def faded(self, belief: Belief, familiarity: Familiarity | None) -> Belief:
-        """The belief as familiarity leaves it."""
+    def forget(self, name: str) -> tuple[int, ...]:
+        """Drop what was memorised under a name; the numbers of the classes that go with it."""
+
+    @property
+    @abstractmethod
+    def num_learned(self) -> int:
+        """How many classes were learned beyond those of the net."""
 
 
 class NoDomain(Domain):
-    """Every input is taken for one of the task."""
+    """Every input is taken for one of the task, and nothing is learned."""
 
     taps = ()
+    num_learned = 0
 
-    def read(self, observation: Observation | None) -> None:
-        return None
+    def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, None]:
+        return belief, None
 
-    def absorb(self, rows: Iterable[Observed]) -> None:
-        """Nothing is kept, and `rows` is not even looked at."""
+    def memorise(self, rows: Iterable[Observed], name: str | None) -> Memorised:
+        raise DomainError(_NO_MEMORY)
 
-    def faded(self, belief: Belief, familiarity: Familiarity | None) -> Belief:
-        return belief
+    def forget(self, name: str) -> tuple[int, ...]:
+        raise DomainError(_NO_MEMORY)
+
+
+_NO_MEMORY = (
+    "this model has no memory, so it cannot learn after training. Give it one: "
+    "totalcal.remember(model, train, held_out)."
+)
 
 
 def row_keys(inputs: Inputs, seed: int = _SEED) -> Tensor:
@@ -139,219 +185,159 @@ def _as_integers(tensor: Tensor) -> Tensor:
 
 
 @dataclass
-class Statistics:
-    """What is summed up of one layer: n_c, Σ_{y=c} φ and Σ φφᵀ in float64, and a sample of the rows.
+class Sample:
+    """Rows with the smallest keys, in their order; a row that comes again counts once.
 
-    The sample holds the rows with the smallest keys. So the whole is a function of the set of rows: neither
-    order nor batches matter, and the statistics of two sets add up to those of their union.
+    A function of the set of rows, whatever came first.
     """
 
-    counts: Tensor
-    sums: Tensor
-    scatter: Tensor
-    keys: Tensor
-    kept: Tensor
-    largest_sample: int
-    waiting: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    largest: int
+    keys: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    rows: Tensor | None = None
+    labels: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    waiting: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
-    @classmethod
-    def empty(cls, num_classes: int, width: int, largest_sample: int) -> Self:
-        sums = torch.zeros(num_classes, width, dtype=torch.float64)
-        scatter = torch.zeros(width, width, dtype=torch.float64)
-        none = torch.zeros(0, dtype=torch.int64)
-        counts = torch.zeros(num_classes, dtype=torch.int64)
-        return cls(counts, sums, scatter, none, torch.zeros(0, width), largest_sample)
+    def add(self, keys: Tensor, rows: Tensor, labels: Tensor) -> None:
+        """Rows wait until there are many: to sort them in takes a copy of the sample."""
+        if len(self.keys) == self.largest:
+            near = keys < self.keys[-1]
+            keys, rows, labels = keys[near], rows[near], labels[near]
+        self.waiting.append((keys, rows, labels))
+        if sum(len(keys) for keys, *_ in self.waiting) > self.largest:
+            self.sort_in()
 
-    def add(self, values: Tensor, labels: Tensor, keys: Tensor) -> None:
-        """M ← M + Σ (1, φ, φφᵀ)."""
-        exact = values.double().cpu()
-        self.counts += torch.bincount(labels.cpu(), minlength=len(self.counts))
-        self.sums.index_add_(0, labels.cpu(), exact)
-        self.scatter.addmm_(exact.T, exact)
-        self._keep(keys, values.cpu())
-
-    def over_ranks(self) -> Self:
-        """The sum over all ranks of a data-parallel run, the same on each."""
-        if not _is_distributed():
-            return self
-        for total in (self.counts, self.sums, self.scatter):
-            distributed.all_reduce(total)
-        self._sort_in()
-        for keys, sample in gathered((self.keys, self.kept)):
-            self._keep(keys, sample)
+    def sort_in(self) -> Self:
+        if self.waiting:
+            before = [] if self.rows is None else [(self.keys, self.rows, self.labels)]
+            keys, rows, labels = map(torch.cat, zip(*before, *self.waiting, strict=True))
+            self.waiting.clear()
+            order = keys.argsort(stable=True)
+            is_new = torch.ones(len(order), dtype=torch.bool)
+            is_new[1:] = keys[order][1:] != keys[order][:-1]
+            chosen = order[is_new][: self.largest]
+            self.keys, self.rows, self.labels = keys[chosen], rows[chosen], labels[chosen]
         return self
 
-    @property
-    def sample(self) -> Tensor:
-        """The rows with the smallest keys, in their order."""
-        self._sort_in()
-        return self.kept
-
-    def _keep(self, keys: Tensor, rows: Tensor) -> None:
-        """Rows wait until there are many: to sort them in takes a copy of the sample."""
-        if len(self.keys) == self.largest_sample:
-            near = keys < self.keys[-1]
-            keys, rows = keys[near], rows[near]
-        self.waiting.append((keys, rows))
-        if sum(len(each) for each, _ in self.waiting) > self.largest_sample:
-            self._sort_in()
-
-    def _sort_in(self) -> None:
-        if not self.waiting:
-            return
-        keys, rows = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
-        self.waiting.clear()
-        all_keys, all_rows = torch.cat([self.keys, keys]), torch.cat([self.kept.to(rows), rows])
-        order = all_keys.argsort(stable=True)
-        is_new = torch.ones(len(order), dtype=torch.bool)  # a row that comes again is not sampled again
-        is_new[1:] = all_keys[order][1:] != all_keys[order][:-1]
-        chosen = order[is_new][: self.largest_sample]
-        self.keys, self.kept = all_keys[chosen], all_rows[chosen]
-
-    @property
-    def moments(self) -> Moments:
-        return moments(self.counts, self.sums, self.scatter)
-
-    def prototypes(self, most: int) -> Tensor:
-        sample = self.sample
-        return spherical_prototypes(sample, max(1, min(most, len(sample) // ROWS_PER_PROTOTYPE)))
+    def over_ranks(self) -> Self:
+        self.sort_in()
+        if _is_distributed():
+            for part in gathered((self.keys, self.rows, self.labels)):
+                if part[1] is not None:
+                    self.add(*part)
+        return self.sort_in()
 
 
-class LayerMemory(nn.Module):
-    """What is remembered of one layer: a metric, and for each domain its class means and prototypes.
+@dataclass
+class Written:
+    """What the rows of training leave: the sums of the joint feature, and samples of rows and of tokens."""
 
-    Features wider than `widest` are projected at random first (by a fixed seed), which keeps distances up to
-    a few per cent (Johnson and Lindenstrauss 1984).
+    sums: Sums
+    rows: Sample
+    tokens: Sample
+
+    def over_ranks(self) -> Self:
+        """The same on each rank of a data-parallel run."""
+        if _is_distributed():
+            for total in (self.sums.counts, self.sums.totals, self.sums.squares):
+                distributed.all_reduce(total)
+        self.rows.over_ranks()
+        self.tokens.over_ranks()
+        return self
+
+
+class _HeldOut(NamedTuple):
+    """Held-out rows: their statistics, where they lie in the metric, their classes and keys."""
+
+    statistics: Tensor
+    rows: Tensor
+    labels: Tensor
+    keys: Tensor
+
+
+class LearnedSet(nn.Module):
+    """What was memorised under one name: centres and prototypes, its own p-values, rows of each class.
+
+    Attributes:
+        name: The name.
+        classes: For each centre the number of its class.
+        learned: For each class beyond the net's: its number, how many rows it has, how many are kept.
     """
 
-    origins: Tensor
-    within: Tensor
-    factor: Tensor
-    images: Tensor
-    slopes: Tensor
-    offsets: Tensor
+    centres: Tensor
     prototypes: Tensor
-    projection: Tensor
+    tokens: Tensor
+    calibration: Tensor
+    totals: Tensor
+    keys: Tensor
+    kept: Tensor
 
-    def __init__(self, width: int, is_last: bool, widest: int = WIDEST) -> None:
+    def __init__(
+        self,
+        name: str,
+        classes: Sequence[int],
+        learned: Sequence[tuple[int, int, int]],
+        tensors: Mapping[str, Tensor],
+    ) -> None:
         super().__init__()
-        self.width, self.kept, self.is_last = width, min(width, widest), is_last
-        self.centre_counts: list[int] = []
-        self.slope_counts: list[int] = []
-        self.prototype_counts: list[int] = []
-        generator = torch.Generator().manual_seed(width)
-        shape = (width, self.kept) if width > widest else (0, 0)
-        projection = torch.randn(shape, generator=generator) / self.kept**0.5
-        self.register_buffer("projection", projection, persistent=False)
-        self.register_buffer("within", torch.zeros(self.kept, self.kept))
-        self.register_buffer("offsets", torch.zeros(0))
-        self.register_buffer("images", torch.zeros(0, 0))
-        for name in ("origins", "factor", "slopes", "prototypes"):
-            self.register_buffer(name, torch.zeros(0, self.kept))
+        self.name, self.classes = name, list(classes)
+        self.learned = [(number, count, kept) for number, count, kept in learned]
+        for key in ("centres", "prototypes", "tokens", "calibration", "totals", "keys", "kept"):
+            self.register_buffer(key, tensors[key])
 
-    def projected(self, values: Tensor) -> Tensor:
-        """In the width and precision that distances are computed in."""
-        rows = values.to(self.within.dtype)
-        return rows @ self.projection if self.width > self.kept else rows
+    def rows_by_class(self) -> dict[int, LearnedClass]:
+        sizes = [kept for *_, kept in self.learned]
+        parts = zip(self.learned, self.totals, self.keys.split(sizes), self.kept.split(sizes), strict=True)
+        return {
+            number: LearnedClass(count, total.double().cpu(), keys.cpu(), kept.double().cpu())
+            for (number, count, _), total, keys, kept in parts
+        }
 
-    def check(self, statistics: Statistics, tap: Tap) -> None:
-        """Variances must be numbers in the precision that distances are computed in."""
-        squares = statistics.scatter.diagonal() / statistics.counts.sum()
-        if not bool((squares < torch.finfo(self.within.dtype).max).all()):
-            raise InputError(
-                f"the features of {tap} are too large to be remembered: their mean square is "
-                f"{float(squares.max()):.3g}. Some rows are not like the others: scale them, or drop them."
-            )
-
-    def settle(self, statistics: Statistics, most: int) -> None:
-        """The metric, from the statistics of the first domain: W⁻¹, for the last layer less T⁻¹."""
-        found, level = statistics.moments, within_level(statistics.moments)
-        means = found.class_means[statistics.counts > 0]
-        within = precision(found.within, level)
-        if self.is_last:
-            distances = relative_mahalanobis(means, found.mean, within, precision(found.total, level))
-        else:
-            distances = mahalanobis(means, found.mean, within)
-        self.within, self.factor = within.to(self.within), distances.factor.to(self.factor)
-        self.images = self.images.new_zeros(0, len(self.factor))
-        self._add(distances, statistics.prototypes(most))
-
-    def add_domain(self, statistics: Statistics, most: int) -> None:
-        """Class means and prototypes of one more domain, in the metric that there is.
-
-        Its distances are measured from its own mean: seen from the mean of a domain far away, they would be
-        small differences of large numbers.
-        """
-        found = statistics.moments
-        means = found.class_means[statistics.counts > 0]
-        factor, first = self.factor.to(found.mean), self.origins[0].to(found.mean)
-        if self.is_last:
-            distances = relative_by_factor(means, first, self.within.to(found.mean), factor)
-        else:
-            distances = by_factor(means, first, factor)
-        self._add(distances.seen_from(found.mean), statistics.prototypes(most))
-
-    def _add(self, found: Distances, prototypes: Tensor) -> None:
-        self.origins = torch.cat([self.origins, found.origin[None].to(self.origins)])
-        self.images = torch.cat([self.images, found.images.to(self.images)])
-        self.slopes = torch.cat([self.slopes, found.slopes.to(self.slopes)])
-        self.offsets = torch.cat([self.offsets, found.offsets.to(self.offsets)])
-        self.prototypes = torch.cat([self.prototypes, prototypes.to(self.prototypes)])
-        self.centre_counts.append(len(found.images))
-        self.slope_counts.append(len(found.slopes))
-        self.prototype_counts.append(len(prototypes))
-
-    def shape_as(self, centres: Sequence[int], slopes: Sequence[int], prototypes: Sequence[int]) -> None:
-        """Room for domains that a state dict brings."""
-        self.centre_counts, self.slope_counts = list(centres), list(slopes)
-        self.prototype_counts = list(prototypes)
-        rank = max(centres[0] - 1, 1) if self.is_last else self.kept
-        self.factor = self.factor.new_zeros(rank, self.kept)
-        self.origins = self.origins.new_zeros(len(centres), self.kept)
-        self.images = self.images.new_zeros(sum(centres), rank)
-        self.slopes = self.slopes.new_zeros(sum(slopes), self.kept)
-        self.offsets = self.offsets.new_zeros(sum(centres))
-        self.prototypes = self.prototypes.new_zeros(sum(prototypes), self.kept)
-
-    def distances(self, features: Features, rows: int) -> tuple[Tensor, Tensor]:
-        """Rows × domains each: to the nearest prototype, and to the nearest class mean (relative if last)."""
-        values = self.projected(features.values)
-        centres = (
-            self.images.split(self.centre_counts),
-            self.slopes.split(self.slope_counts),
-            self.offsets.split(self.centre_counts),
-        )
-        to_means = [
-            Distances(origin, self.factor, *each).nearest(values)
-            for origin, *each in zip(self.origins, *centres, strict=True)
-        ]
-        parts = self.prototypes.split(self.prototype_counts)
-        to_prototypes = [nearest_prototype(values, prototypes) for prototypes in parts]
-        both = torch.stack(to_prototypes, -1), torch.stack(to_means, -1)
-        if features.rows is None:
-            return both
-        return mean_by_row(both[0], features.rows, rows), mean_by_row(both[1], features.rows, rows)
+    def settings(self) -> dict[str, Any]:
+        return {"name": self.name, "classes": self.classes, "learned": self.learned}
 
 
 class DomainMemory(Domain):
-    """Statistics of a net's own features, written by sums, read as a conformal p-value.
+    """Sums of one joint feature of the net, read as p-values, and as a classifier of classes learned later.
 
-    For each tapped layer: the distance to the nearest prototype and to the nearest class mean; of the
-    prediction at means: its entropy and its energy. Each becomes a tail probability among held-out rows.
-    Fisher's statistic joins those of the lower layers, those of the last layer, and those of the prediction;
-    each of the three becomes a tail probability again, and Fisher's statistic T joins them. In one stage, the
-    many layers that see nothing unusual in an input near the domain would outvote the last layer and the
-    prediction, which do. With several domains a row belongs to the one it fits best: T is the least of
-    theirs.
+    The joint feature z has the tapped layers side by side, each of length one, and the logarithms of their
+    lengths; a table's inputs stand there as they are, too. A sequence is known by the mean of its tokens.
+    From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two statistics:
 
-    **The promise.** `familiarity` is the conformal p-value of T among calibration rows that nothing else was
-    made from: for a row exchangeable with them P(familiarity ≤ a) ≤ a, for every a and any number n of them;
-    nothing is promised below 1/(n + 1). After `absorb` the calibration rows are those of all domains
-    together, and the promise is for rows drawn like that union; to have more domains to fit can only raise a
-    row's familiarity, so it stays a promise, if a milder one.
+    - how far from everything seen: the distance of the directions to the nearest prototype, for a net of
+      sequences also the mean distance of the tokens to theirs, and a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c);
+    - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the energy and the entropy of the prediction.
+
+    In each, tail probabilities among held-out rows are joined by Fisher's statistic. T is the larger of the
+    two, each as the −log of its own tail probability (smoothly: −log of the harmonic mean).
+
+    **The promise.** `familiarity` is the conformal p-value of T, and `unlike_domain` and `unlike_classes` are
+    those of the two, among calibration rows that nothing else was made from: for a row exchangeable with
+    them P(p ≤ a) ≤ a, for every a and any number n of them; nothing is promised below 1/(n + 1). What is
+    memorised brings centres, prototypes and calibration rows of its own, seen in the same metric: p is the
+    largest over all that are known, so the promise to the rows of training stays, and those of a name have
+    one from 1 / (n + 1) of its own n on.
+
+    Args:
+        taps: The layers.
+        num_classes: Those of the net.
+        most_prototypes: At most so many; a fifth of the rows if they are few.
+        widest: The joint feature is projected at random to so many columns.
+        fade: τ; 0 does not fade.
     """
 
+    projection: Tensor
+    readout_weight: Tensor
+    readout_scale: Tensor
+    mean: Tensor
+    factor: Tensor
+    spread: Tensor
+    centres: Tensor
+    classes: Tensor
+    prototypes: Tensor
+    tokens: Tensor
     calibration: Tensor
+    held_out: Tensor
+    held_out_labels: Tensor
 
     def __init__(
         self,
@@ -363,187 +349,521 @@ class DomainMemory(Domain):
     ) -> None:
         super().__init__()
         if not taps:
-            raise InputError("a domain memory reads at least one layer, but none was given.")
+            raise InputError("a memory reads at least one layer, but none was given.")
         if fade < 0:
             raise InputError(f"fade must be 0 (off) or more, but is {fade}.")
         self.taps, self.num_classes = tuple(taps), num_classes
         self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
-        # The only layer is measured as it is: relative to all rows, a shift that all classes share is lost.
-        is_last = [0 < index == len(taps) - 1 for index in range(len(taps))]
-        self.layers = nn.ModuleList(
-            LayerMemory(tap.width, last, widest) for tap, last in zip(taps, is_last, strict=True)
-        )
-        self.tail_rows: list[int] = []
-        self.register_buffer("calibration", torch.zeros(0, dtype=torch.float64))
+        self.tokens_of = next((tap for tap in self.taps if tap.kind == "tokens"), None)
+        scalars = len(self.taps) + sum(tap.width for tap in self.taps if _stays(tap))
+        width = sum(tap.width for tap in self.taps)
+        self.directions = min(width, max(widest - scalars, 1))
+        self.width = self.directions + scalars
+        generator = torch.Generator().manual_seed(width)
+        shape = (width, self.directions) if width > self.directions else (0, 0)
+        projection = torch.randn(shape, generator=generator) / self.directions**0.5
+        self.register_buffer("projection", projection, persistent=False)
+        self.register_buffer("readout_weight", torch.zeros(self.width + 1, 0), persistent=False)
+        self.register_buffer("readout_scale", torch.zeros(2), persistent=False)
+        self.sets: list[LearnedSet] = nn.ModuleList()  # type: ignore[assignment]
 
-    @property
-    def num_domains(self) -> int:
-        return len(self.tail_rows)
+    # --- writing ---
 
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """How many statistics are of the lower layers, if any, of the last layer, and of the prediction."""
-        lower = 2 * (len(self.taps) - 1)
-        return (lower, 2, 2) if lower else (2, 2)
-
-    def statistics(self) -> list[Statistics]:
-        """Empty sums for rows of one domain, one per layer."""
+    def writing(self) -> Written:
+        """Empty sums for rows of the training domain."""
         largest = SAMPLE * self.most_prototypes
-        return [Statistics.empty(self.num_classes, layer.kept, largest) for layer in self._layers()]
+        return Written(Sums.empty(self.num_classes, self.width), Sample(largest), Sample(largest))
 
-    def add(self, statistics: Sequence[Statistics], rows: Observed) -> None:
-        """Sum up a batch; each token of a sequence counts with the label of its row."""
-        for tap, layer, sums in zip(self.taps, self._layers(), statistics, strict=True):
-            features = rows.observation.features[tap.name]
-            labels, keys = rows.labels, rows.keys
-            if features.rows is not None:
-                owners = features.rows.cpu()
-                labels, keys = labels.cpu()[owners], mixed(keys[owners] + _positions(owners))
-            sums.add(layer.projected(features.values), labels, keys)
-
-    def write(self, statistics: Sequence[Statistics]) -> None:
-        """One more domain; the first one brings the metric.
-
-        Raises:
-            InputError: If features are so large that their squares overflow; nothing is written then.
-        """
-        for tap, layer, sums in zip(self.taps, self._layers(), statistics, strict=True):
-            layer.check(sums, tap)
-        for layer, sums in zip(self._layers(), statistics, strict=True):
-            (layer.add_domain if self.num_domains else layer.settle)(sums, self.most_prototypes)
-        self.tail_rows.append(0)
-
-    def calibrate(self, distances: Tensor, keys: Tensor, promise: Tensor | None = None) -> None:
-        """Held-out rows of the newest domain: every other one, by key, makes the tails, the rest the promise.
-
-        `distances` are those to the newest domain, rows × statistics; `promise` says which rows promise.
-        """
-        order, index = keys.argsort(stable=True), self.num_domains - 1
-        tails, others = order[::2], order[1::2]
-        if promise is not None:
-            tails, others = order[~promise[order]], order[promise[order]]
-        seen = distances[tails].to(self.calibration.device)
-        self.tail_rows[index] = len(seen)
-        self._keep_tails("each", index, seen)
-        self._keep_tails("group", index, self._by_group(index, seen))
-        statistic = self._statistic(index, distances[others].to(seen))
-        self.calibration = torch.cat([self.calibration, statistic.to(self.calibration)]).sort().values
-
-    def distances(self, observation: Observation) -> Tensor:
-        """Rows × domains × statistics: two per layer in the order of the taps, then entropy and energy.
-
-        One too large for its precision is the largest number there: such a row is as unfamiliar as can be.
-        """
-        columns: list[Tensor] = []
-        for tap, layer in zip(self.taps, self._layers(), strict=True):
-            columns += layer.distances(observation.features[tap.name], observation.entropy.shape[0])
-        predicted = torch.stack([observation.entropy.double(), observation.energy.double()], -1)
-        everywhere = predicted[:, None].expand(-1, self.num_domains, -1)
-        distances = torch.cat([torch.stack(columns, -1).double(), everywhere], -1)
-        return distances.nan_to_num(nan=_FARTHEST, posinf=_FARTHEST).clamp_max(_FARTHEST)
-
-    def read(self, observation: Observation | None) -> Familiarity:
-        assert observation is not None
-        distances = self.distances(observation)
-        by_domain = [self._statistic(k, distances[:, k]) for k in range(self.num_domains)]
-        statistic = torch.stack(by_domain).amin(0)
-        return Familiarity(self.p_value(statistic), statistic)
-
-    def p_value(self, statistic: Tensor) -> Tensor:
-        """The familiarity of rows by their statistic T."""
-        lowered = less_rounding(statistic, spread_of(self.calibration))
-        return conformal_p_value(lowered, self.calibration)
-
-    @torch.no_grad()
-    def absorb(self, rows: Iterable[Observed]) -> None:
-        """Rows of a new domain become familiar; nothing becomes less familiar than it was.
-
-        Of the rows, two out of five are held out by key: they make the tails and the calibration of the
-        domain. Fewer than 40 rows are too few to calibrate: they leave the memory as it is, with a warning.
-        """
-        given = [part for share in gathered(list(rows)) for part in share]
-        keys = torch.cat([part.keys for part in given]) if given else torch.zeros(0)
-        if len(keys) < FEWEST_ROWS:
-            warnings.warn(
-                f"a new domain needs {FEWEST_ROWS} rows or more to become familiar, but got {len(keys)}: "
-                "the domain memory stays as it is. Memorise more rows at once.",
-                stacklevel=3,
+    def add(self, written: Written, rows: Observed) -> None:
+        """Sum up a batch."""
+        z, labels, keys = self.joint(rows.observation).cpu(), rows.labels.cpu(), rows.keys
+        if not bool(z.isfinite().all()) or float(z.abs().max()) ** 2 > _FARTHEST:
+            raise InputError(
+                "some rows have features that are too large to be remembered: "
+                f"{float(z.abs().max()):.3g}. They are not like the others: scale them, or drop them."
             )
-            return
-        ranks = keys.argsort(stable=True).argsort()
-        is_written = (ranks % 5 < 3).split([len(part.keys) for part in given])
-        statistics = self.statistics()
-        for part, chosen in zip(given, is_written, strict=True):
-            self.add(statistics, _some(part, chosen))
-        self.write(statistics)
-        held_out = [_some(part, ~chosen) for part, chosen in zip(given, is_written, strict=True)]
-        distances = [self.distances(part.observation)[:, -1] for part in held_out]
-        self.calibrate(torch.cat(distances), torch.cat([part.keys for part in held_out]))
+        written.sums.add(z, labels)
+        written.rows.add(keys, z, labels)
+        written.tokens.add(*self._token_rows(rows))
 
-    def faded(self, belief: Belief, familiarity: Familiarity | None) -> Belief:
-        """g · own + (1 − g) · Dir(1) with g = p / (p + τ); as it is without fading.
+    def write(self, written: Written) -> None:
+        """The metric and the prototypes of the training domain."""
+        sample = written.rows.sort_in()
+        assert sample.rows is not None
+        found = metric(written.sums, self._blocks(), sample.rows, sample.labels)
+        seen = written.sums.counts > 0
+        precision = self.projection.dtype
+        self._keep(
+            mean=found.mean.to(precision),
+            factor=found.factor.to(precision),
+            spread=found.spread.to(precision),
+            centres=found.centres[seen].to(precision),
+            classes=seen.nonzero()[:, 0],
+            prototypes=self._prototypes(sample.rows[:, : self.directions]).to(precision),
+            tokens=self._token_prototypes(written.tokens).to(precision),
+        )
 
-        p is the familiarity up to the 95th percentile of T, and beyond it goes on falling with an exponential
-        tail: the conformal p-value ends at 1/(n + 1), and with few rows nothing would ever fade.
+    def calibrate(self, batches: Iterable[Observed], promise: Iterable[Observed] | None = None) -> None:
+        """Held-out rows: every other one, by key, makes the tails, the rest the promise.
+
+        With rows for the `promise` given, all of the others make the tails.
         """
-        if not self.fade or familiarity is None:
-            return belief
-        tail = self.tail_probability(familiarity.statistic)
-        return Faded(belief, tail / (tail + self.fade))
+        found = self._held_out(batches)
+        order = found.keys.argsort(stable=True)
+        tails, others = order[::2], found.statistics[order[1::2]]
+        if promise is not None:
+            tails, more = order, self._held_out(promise)
+            others, found = more.statistics, _HeldOut(*map(torch.cat, zip(found, more, strict=True)))
+        kept = found.keys.argsort(stable=True)[:_KEPT_HELD_OUT]
+        self._keep_tails("each", found.statistics[tails])
+        self._keep_tails("group", self._by_group(found.statistics[tails]))
+        self._keep(
+            held_out=found.rows[kept],
+            held_out_labels=found.labels[kept],
+            calibration=self.ranked(others).T.contiguous().sort(-1).values,
+        )
+
+    def _held_out(self, batches: Iterable[Observed]) -> "_HeldOut":
+        """Of the rows of all ranks, on the device of the memory."""
+        seen = [
+            _HeldOut(
+                self.statistics(each.observation), self.coordinates(each.observation), each.labels, each.keys
+            )
+            for each in batches
+        ]
+        parts = [[tensor.cpu() for tensor in each] for each in seen]
+        everybody = [part for share in gathered(parts) for part in share]
+        device = self.projection.device
+        return _HeldOut(*(torch.cat(each).to(device) for each in zip(*everybody, strict=True)))
+
+    # --- reading ---
+
+    def joint(self, observation: Observation) -> Tensor:
+        """z, [n, width]: directions first, then logarithms of lengths, then a table's inputs."""
+        directions, lengths, inputs = [], [], []
+        for tap in self.taps:
+            features = observation.features[tap.name]
+            values = features.values.to(self.projection.dtype)
+            if features.rows is not None:
+                values = mean_by_row(values, features.rows, observation.entropy.shape[0])
+            largest = values.abs().amax(-1, keepdim=True).clamp_min(_SMALLEST_LENGTH)
+            length = largest * (values / largest).norm(dim=-1, keepdim=True)  # no square overflows
+            directions.append(values / length.clamp_min(_SMALLEST_LENGTH))
+            lengths.append((length + _SMALLEST_LENGTH).log())
+            if _stays(tap):
+                inputs.append(values)
+        units = torch.cat(directions, -1)
+        if len(self.projection):
+            units = units @ self.projection
+        return torch.cat([units, *lengths, *inputs], -1)
+
+    def coordinates(self, observation: Observation) -> Tensor:
+        """u = F (z − m)."""
+        return (self.joint(observation) - self.mean) @ self.factor.T
+
+    def statistics(self, observation: Observation, of: "Sequence[LearnedSet] | None" = None) -> Tensor:
+        """Rows × statistics: those of the domain first, then those of the classes; the larger, the stranger.
+
+        Distances are to the nearest of what training and the given sets (all, if none are given) have seen.
+        One too large for its precision is the largest number there.
+        """
+        sets = self.sets if of is None else of
+        z = self.joint(observation)
+        u = (z - self.mean) @ self.factor.T
+        prototypes = torch.cat([self.prototypes, *(each.prototypes for each in sets)])
+        far = [nearest_prototype(z[:, : self.directions], prototypes)]
+        if self.tokens_of is not None:
+            features = observation.features[self.tokens_of.name]
+            tokens = torch.cat([self.tokens, *(each.tokens for each in sets)])
+            assert features.rows is not None
+            distances = nearest_prototype(features.values.to(tokens), tokens)
+            far.append(mean_by_row(distances, features.rows, z.shape[0]))
+        absolute, relative = self._to_centres(u)
+        for each in sets:
+            a, r = self._to_learned(u, each.centres)
+            absolute, relative = torch.minimum(absolute, a), torch.minimum(relative, r)
+        near = [relative, observation.entropy, observation.energy]
+        columns = [column.double() for column in (*far, absolute, *near)]
+        found = torch.stack(columns, -1)
+        return found.nan_to_num(nan=_FARTHEST, posinf=_FARTHEST).clamp(-_FARTHEST, _FARTHEST)
+
+    def ranked(self, statistics: Tensor) -> Tensor:
+        """T, how far from the domain, and how far from any class of it, rows × 3."""
+        groups = self._by_group(statistics)
+        log_p = _log_p(self._tails("group"), groups)
+        return torch.cat([(-log_p).logsumexp(-1, keepdim=True), groups], -1)
+
+    def p_values(self, ranked: Tensor) -> Tensor:
+        """Conformal p-values of what `ranked` gives: the largest over training and all that was memorised.
+
+        A set whose calibration rows are all less strange than a row does not speak for it: it would say 1 /
+        (n + 1), below which it promises nothing.
+        """
+        found = self._p_values(ranked, self.calibration)
+        for each in self.sets:
+            if rows := each.calibration.shape[-1]:
+                theirs = self._p_values(ranked, each.calibration)
+                found = torch.where(theirs > 1.5 / (rows + 1), torch.maximum(found, theirs), found)
+        return found
+
+    def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, Familiarity | None]:
+        assert observation is not None
+        ranked = self.ranked(self.statistics(observation))
+        p = self.p_values(ranked)
+        familiarity = Familiarity(p[:, 0], ranked[:, 0], p[:, 1], p[:, 2], ranked[:, 1], ranked[:, 2])
+        if self.num_learned:
+            q = self.readout().logits(self.coordinates(observation)).double().softmax(-1)
+            belief = WithLearned(belief, q[:, -self.num_learned :])
+        if self.fade:
+            tail = self.tail_probability(familiarity.statistic)
+            belief = Faded(belief, tail / (tail + self.fade))
+        return belief, familiarity
 
     def tail_probability(self, statistic: Tensor) -> Tensor:
-        """The p-value by which rows fade, from their statistic T."""
-        return _log_p(Tails.fitted(self.calibration[:, None]), statistic[:, None])[:, 0].exp()
+        """The p-value by which rows fade: beyond the 95th percentile of T it goes on falling.
+
+        The conformal p-value ends at 1/(n + 1), and with few rows nothing would ever fade.
+        """
+        return _log_p(Tails.fitted(self.calibration[0][:, None]), statistic[:, None])[:, 0].exp()
+
+    # --- learning ---
+
+    @property
+    def num_learned(self) -> int:
+        return self.readout_weight.shape[1] and self.readout_weight.shape[1] - len(self.classes)
+
+    def memorise(self, rows: Iterable[Observed], name: str | None = None) -> Memorised:
+        """Labelled rows under a name: centres, prototypes and p-values of their own, and new classes.
+
+        Raises:
+            InputError: There are too few rows, the name is taken, or the rows of a new class cannot be told
+                from those of a known one. The memory is as it was.
+            LabelError: Labels are neither known classes nor the numbers that follow.
+        """
+        given = [part for share in gathered(list(rows)) for part in share]
+        known = self.num_classes + self.num_learned
+        if not given:
+            raise InputError("there are no rows to memorise.")
+        labels, keys = (torch.cat([getattr(each, key).cpu() for each in given]) for key in ("labels", "keys"))
+        new = sorted(set(labels.tolist()) - set(range(known)))
+        if new != list(range(known, known + len(new))):
+            raise LabelError(
+                f"the classes known are 0 to {known - 1}, so new ones are {known}, …; got {new}."
+            )
+        name = self._free_name(name, new)
+        counts = torch.bincount(labels, minlength=known)
+        for each in new or labels.unique().tolist():
+            if counts[each] < FEWEST_PER_CLASS:
+                raise InputError(
+                    f"{FEWEST_PER_CLASS} rows of class {each} are needed, but got {int(counts[each])}."
+                )
+        before = list(self.sets)
+        self.sets.append(self._learned_set(name, given, labels, keys))
+        try:
+            self._refit()
+            confusions = {each: self._confusion(each) for each in new}
+            for each, (other, share) in confusions.items():
+                if share >= _CONFUSED and counts[each] >= _ENOUGH_TO_TELL:
+                    raise InputError(
+                        f"the net cannot tell class {each} from class {other}: {share:.0%} of its rows would "
+                        "be taken for that one. The model is as it was."
+                    )
+        except BaseException:
+            self.sets = nn.ModuleList(before)  # type: ignore[assignment]
+            self._refit()
+            raise
+        return Memorised(name, len(labels), self.sets[-1].calibration.shape[-1], tuple(new), confusions)
+
+    def forget(self, name: str) -> tuple[int, ...]:
+        """Drop all of a name, as if it had never been; classes behind those that go move down.
+
+        Raises:
+            UnknownNameError: Nothing of this name was memorised.
+        """
+        names = [each.name for each in self.sets]
+        if name not in names:
+            raise UnknownNameError("memorised name", name, names)
+        before = self._learned_numbers()
+        self.sets = nn.ModuleList(  # type: ignore[assignment]
+            each for each in self.sets if each.name != name
+        )
+        left = self._learned_numbers()
+        renumbered = {old: self.num_classes + place for place, old in enumerate(left)}
+        for each in self.sets:
+            each.classes = [renumbered.get(number, number) for number in each.classes]
+            each.learned = [(renumbered[number], *sizes) for number, *sizes in each.learned]  # type: ignore[misc]
+        self._refit()
+        return tuple(number for number in before if number not in left)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What was memorised."""
+        return tuple(each.name for each in self.sets)
+
+    def readout(self) -> Readout:
+        """The memory as a classifier: the classes of training that were seen, then those learned."""
+        t, b = self.readout_scale
+        return Readout(self.readout_weight, t, b, len(self.classes))
+
+    # --- files ---
 
     def settings(self) -> dict[str, Any]:
-        """Plain values from which `from_settings` makes a memory that takes the state dict of this one."""
+        """Plain values from which, and from the state dict, `from_state` makes the memory again."""
         return {
             "taps": [asdict(tap) for tap in self.taps],
             "num_classes": self.num_classes,
             "most_prototypes": self.most_prototypes,
             "widest": self.widest,
             "fade": self.fade,
-            "centres": [layer.centre_counts for layer in self._layers()],
-            "slopes": [layer.slope_counts for layer in self._layers()],
-            "prototypes": [layer.prototype_counts for layer in self._layers()],
-            "tail_rows": self.tail_rows,
-            "calibration_rows": len(self.calibration),
+            "sets": [each.settings() for each in self.sets],
         }
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> "DomainMemory":
-        """A memory with room for the tensors, which `load_state_dict` brings."""
+    def from_state(cls, settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> "DomainMemory":
+        """A memory as it was: nothing is made but of the tensors given.
+
+        Raises:
+            KeyError, ValueError: Tensors are missing, or do not fit.
+        """
         names = ("num_classes", "most_prototypes", "widest", "fade")
         memory = cls([Tap(**tap) for tap in settings["taps"]], **{name: settings[name] for name in names})
-        counts = (settings[name] for name in ("centres", "slopes", "prototypes"))
-        for layer, *of_domains in zip(memory._layers(), *counts, strict=True):
-            layer.shape_as(*of_domains)
-        memory.tail_rows = list(settings["tail_rows"])
-        for index, rows in enumerate(memory.tail_rows):
-            memory._keep_tails("each", index, torch.zeros(rows, sum(memory.group_sizes)))
-            memory._keep_tails("group", index, torch.zeros(rows, len(memory.group_sizes)))
-        memory.calibration = memory.calibration.new_zeros(settings["calibration_rows"])
+        memory.to(state["factor"].dtype)
+        own = {name: tensor for name, tensor in state.items() if not name.startswith("sets.")}
+        for name, tensor in own.items():
+            memory.register_buffer(name, tensor)
+        for index, each in enumerate(settings["sets"]):
+            prefix = f"sets.{index}."
+            theirs = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
+            memory.sets.append(LearnedSet(tensors=theirs, **each))
+        memory._check_shapes()
+        memory._refit()
         return memory
 
-    def extra_repr(self) -> str:
-        return f"{', '.join(map(str, self.taps))}; domains={self.num_domains}, fade={self.fade}"
+    def __repr__(self) -> str:
+        learned = f"; learned {', '.join(self.names)}" if self.sets else ""
+        fading = f"; fade={self.fade}" if self.fade else ""
+        return f"DomainMemory({', '.join(map(str, self.taps))}{learned}{fading})"
 
-    def _statistic(self, domain: int, distances: Tensor) -> Tensor:
-        """T of rows by their distances to one domain, rows × statistics."""
-        return fisher(_log_p(self._tails("group", domain), self._by_group(domain, distances)))
+    # --- inside ---
 
-    def _by_group(self, domain: int, distances: Tensor) -> Tensor:
-        return grouped_fisher(_log_p(self._tails("each", domain), distances), self.group_sizes)
+    def _keep(self, **tensors: Tensor) -> None:
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor.to(self.projection.device))
 
-    def _keep_tails(self, stage: str, domain: int, scores: Tensor) -> None:
-        for name, value in Tails.fitted(scores)._asdict().items():
-            self.register_buffer(f"{stage}_{name}_{domain}", value)
+    def _keep_tails(self, stage: str, scores: Tensor) -> None:
+        self._keep(**{f"{stage}_{name}": value for name, value in Tails.fitted(scores)._asdict().items()})
 
-    def _tails(self, stage: str, domain: int) -> Tails:
-        return Tails(*(self.get_buffer(f"{stage}_{name}_{domain}") for name in Tails._fields))
+    def _tails(self, stage: str) -> Tails:
+        return Tails(*(self.get_buffer(f"{stage}_{name}") for name in Tails._fields))
 
-    def _layers(self) -> list[LayerMemory]:
-        return list(self.layers)  # type: ignore[arg-type]
+    def _by_group(self, statistics: Tensor) -> Tensor:
+        near = 3
+        sizes = [statistics.shape[-1] - near, near]
+        return grouped_fisher(_log_p(self._tails("each"), statistics), sizes)
+
+    def _p_values(self, ranked: Tensor, calibration: Tensor) -> Tensor:
+        lowered = less_rounding(ranked, spread_of(calibration).T)
+        return conformal_p_value(lowered.T.contiguous(), calibration).T
+
+    def _to_centres(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """a and r to the nearest centre of training: class means differ in the first coordinates alone."""
+        y, rest = u[:, : len(self.spread)], u[:, len(self.spread) :].square().sum(-1)
+        squares = self.centres.square().sum(-1)
+        nearest = torch.addmm(squares, y, self.centres.T, alpha=-2).argmin(-1)
+        centres = self.centres[nearest]
+        absolute = ((y - centres).square().sum(-1) + rest).clamp_min(_AT_THE_CENTRE)
+        return absolute, self._relative(y, centres)
+
+    def _relative(self, y: Tensor, centres: Tensor) -> Tensor:
+        """‖y − c‖² − Σ y² / (1 + s²), as a square and a small constant: no difference of large numbers."""
+        root = (self.spread / (1 + self.spread)).sqrt()
+        constant = (centres.square() / self.spread).sum(-1)
+        return (root * y - centres / root).square().sum(-1) - constant
+
+    def _to_learned(self, u: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+        """The same to centres [C, D] that may lie anywhere."""
+        squares = centres.square().sum(-1)
+        chosen = centres[torch.addmm(squares, u, centres.T, alpha=-2).argmin(-1)]
+        absolute = (u - chosen).square().sum(-1).clamp_min(_AT_THE_CENTRE)
+        first = len(self.spread)
+        beyond = chosen[:, first:]
+        offset = (beyond.square() - 2 * u[:, first:] * beyond).sum(-1)
+        return absolute, self._relative(u[:, :first], chosen[:, :first]) + offset
+
+    def _blocks(self) -> Tensor:
+        """Columns of z that share a unit: all directions, each logarithm, each input of a table."""
+        scalars = self.width - self.directions
+        return torch.cat([torch.zeros(self.directions, dtype=torch.int64), 1 + torch.arange(scalars)])
+
+    def _prototypes(self, rows: Tensor) -> Tensor:
+        return spherical_prototypes(rows, max(1, min(self.most_prototypes, len(rows) // ROWS_PER_PROTOTYPE)))
+
+    def _token_rows(self, rows: Observed) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, features and labels of tokens, if a layer has some; a key is of the row and the place."""
+        none = torch.zeros(0, dtype=torch.int64)
+        if self.tokens_of is None:
+            return none, torch.zeros(0, 0), none
+        values, owners = rows.observation.features[self.tokens_of.name]
+        assert owners is not None
+        owners = owners.cpu()
+        places = torch.arange(len(owners)) - torch.searchsorted(owners, owners, side="left")
+        keys = mixed(rows.keys[owners] + places)
+        return keys, values.to(self.projection.dtype).cpu(), rows.labels.cpu()[owners]
+
+    def _token_prototypes(self, tokens: Sample) -> Tensor:
+        sample = tokens.sort_in().rows
+        return torch.zeros(0, 0) if sample is None or not sample.numel() else self._prototypes(sample)
+
+    def _free_name(self, name: str | None, new: Sequence[int]) -> str:
+        if name is None:
+            base = " ".join(["class", *map(str, new)]) if new else "domain"
+            free = (f"{base} ({number})" if number else base for number in range(len(self.sets) + 1))
+            return next(each for each in free if each not in self.names)
+        if name in self.names:
+            raise InputError(
+                f"{name!r} was memorised before: forget it first, and give all of its rows at once."
+            )
+        return name
+
+    def _learned_set(self, name: str, given: Sequence[Observed], labels: Tensor, keys: Tensor) -> LearnedSet:
+        order = keys.argsort(stable=True)
+        is_held_out = torch.zeros(len(keys), dtype=torch.bool)
+        if len(keys) >= FEWEST_FOR_A_PROMISE:
+            is_held_out[order] = torch.arange(len(keys)) % 5 >= 3
+        z = torch.cat([self.joint(each.observation) for each in given])
+        u = (z - self.mean) @ self.factor.T
+        if not bool(u.isfinite().all()):
+            raise InputError("some rows have features that are too large to be memorised: drop them.")
+        written = order[~is_held_out[order]].to(u.device)
+        classes = labels[written.cpu()].unique().tolist()
+        centres = [u[written[(labels[written.cpu()] == c).to(u.device)]].double().mean(0) for c in classes]
+        sample = Sample(SAMPLE * self.most_prototypes)
+        if self.tokens_of is not None:
+            for part, chosen in zip(
+                given, (~is_held_out).split([len(each.keys) for each in given]), strict=True
+            ):
+                token_keys, values, of_token = self._token_rows(part)
+                owners = part.observation.features[self.tokens_of.name].rows
+                assert owners is not None
+                mine = chosen[owners.cpu()]
+                sample.add(token_keys[mine], values[mine], of_token[mine])
+        learned = [c for c in labels.unique().tolist() if c >= self.num_classes]
+        parts = [LearnedClass.of(u[(labels == c).to(u.device)].cpu(), keys[labels == c]) for c in learned]
+        empty = u.new_zeros(0, u.shape[1])
+        found = LearnedSet(
+            name,
+            classes,
+            [(c, part.count, len(part.kept)) for c, part in zip(learned, parts, strict=True)],
+            {
+                "centres": torch.stack(centres).to(u),
+                "prototypes": self._prototypes(
+                    z[written][: SAMPLE * self.most_prototypes, : self.directions]
+                ),
+                "tokens": self._token_prototypes(sample).to(u),
+                "calibration": self.calibration.new_zeros(3, 0),
+                "totals": torch.stack([part.total for part in parts]) if parts else empty.double(),
+                "keys": torch.cat([part.keys for part in parts]) if parts else keys[:0],
+                "kept": torch.cat([part.kept for part in parts]).to(u) if parts else empty,
+            },
+        ).to(u.device)
+        if bool(is_held_out.any()):
+            statistics = torch.cat([self.statistics(each.observation, [found]) for each in given])
+            ranked = self.ranked(statistics[is_held_out.to(statistics.device)])
+            found.calibration = ranked.T.contiguous().sort(-1).values.to(self.calibration)
+        return found
+
+    def _learned_numbers(self) -> list[int]:
+        return sorted({number for each in self.sets for number, *_ in each.learned})
+
+    def _learned_classes(self) -> list[LearnedClass]:
+        """Of all sets together, in the order of their numbers."""
+        found: dict[int, LearnedClass] = {}
+        for each in self.sets:
+            for number, rows in each.rows_by_class().items():
+                found[number] = found[number].merged(rows) if number in found else rows
+        return [found[number] for number in sorted(found)]
+
+    def _known_means(self) -> Tensor:
+        return F.pad(self.centres, (0, self.width - self.centres.shape[1])).cpu()
+
+    def _refit(self) -> None:
+        """The readout, which is made of all that is kept and not kept itself."""
+        learned = self._learned_classes()
+        if not learned:
+            self._set_readout(torch.zeros(self.width + 1, 0), torch.zeros(2))
+            return
+        rows, places = self._held_out_rows()
+        found = readout(self._known_means(), learned, rows, places)
+        self._set_readout(found.weight, torch.stack([found.temperature, found.bias]))
+
+    def _set_readout(self, weight: Tensor, scale: Tensor) -> None:
+        self.readout_weight, self.readout_scale = weight.to(self.projection), scale.to(self.projection)
+
+    def _held_out_rows(self) -> tuple[Tensor, Tensor]:
+        """Those of classes that training had seen, with the place of their class among these."""
+        labels, classes = self.held_out_labels.cpu(), self.classes.cpu()
+        known = torch.isin(labels, classes)
+        return self.held_out.cpu()[known], torch.searchsorted(classes, labels[known])
+
+    def _confusion(self, number: int) -> tuple[int, float]:
+        """What rows of a learned class are taken for while they are left out, and how often."""
+        place = len(self.classes) + number - self.num_classes
+        scores = self._left_out(number)
+        t, b = self.readout_scale.double().cpu()
+        is_learned = torch.arange(scores.shape[1]) >= len(self.classes)
+        taken = (t * scores + b * is_learned).argmax(-1)
+        wrong = taken[taken != place]
+        if not len(wrong):
+            return number, 0.0
+        other = int(wrong.mode().values)
+        known = (
+            int(self.classes[other])
+            if other < len(self.classes)
+            else other - len(self.classes) + self.num_classes
+        )
+        return known, float((taken == other).double().mean())
+
+    def _left_out(self, number: int) -> Tensor:
+        learned = self._learned_classes()
+        return left_out(self._known_means(), learned, number - self.num_classes)
+
+    def _check_shapes(self) -> None:
+        """Raises ValueError where tensors of a file do not belong together."""
+        if not 0 <= int(self.classes.min()) <= int(self.classes.max()) < self.num_classes:
+            raise ValueError(f"classes {self.classes.tolist()} of {self.num_classes}")
+        rows = self.calibration.shape[-1]
+        columns = 5 + (self.tokens_of is not None)
+        first, width = len(self.spread), self.width
+        expected = {
+            "mean": (width,),
+            "factor": (width, width),
+            "centres": (len(self.classes), first),
+            "prototypes": (len(self.prototypes), self.directions),
+            "calibration": (3, rows),
+            "each_reference": (columns, self.get_buffer("each_reference").shape[-1]),
+            "group_reference": (2, self.get_buffer("group_reference").shape[-1]),
+            "held_out": (len(self.held_out_labels), width),
+        }
+        for name, shape in expected.items():
+            if tuple(self.get_buffer(name).shape) != shape:
+                raise ValueError(f"{name} has shape {tuple(self.get_buffer(name).shape)}, not {shape}")
+        for each in self.sets:
+            shapes = {
+                "centres": (len(each.classes), width),
+                "prototypes": (len(each.prototypes), self.directions),
+                "calibration": (3, each.calibration.shape[-1]),
+                "totals": (len(each.learned), width),
+                "kept": (sum(kept for *_, kept in each.learned), width),
+                "keys": (sum(kept for *_, kept in each.learned),),
+            }
+            for name, shape in shapes.items():
+                if tuple(each.get_buffer(name).shape) != shape:
+                    raise ValueError(f"{name} of {each.name} has shape {tuple(each.get_buffer(name).shape)}")
+
+
+def _stays(tap: Tap) -> bool:
+    """Whether the columns stand in the joint feature as they are, beside their direction."""
+    return tap.name == INPUTS and tap.kind == "vector" and tap.width <= _WIDEST_TABLE
 
 
 def _log_p(tails: Tails, scores: Tensor) -> Tensor:
@@ -558,27 +878,6 @@ def gathered(mine: Any) -> list[Any]:
     everybody = [None] * distributed.get_world_size()
     distributed.all_gather_object(everybody, mine)
     return everybody
-
-
-def _positions(rows: Tensor) -> Tensor:
-    """The number of each token within its row; tokens of a row stand together."""
-    starts = torch.searchsorted(rows, rows, side="left")
-    return torch.arange(len(rows)) - starts
-
-
-def _some(part: Observed, chosen: Tensor) -> Observed:
-    """Some rows of a batch, with their tokens."""
-    features = {name: _chosen(each, chosen) for name, each in part.observation.features.items()}
-    observation = Observation(features, part.observation.entropy[chosen], part.observation.logits[chosen])
-    return Observed(observation, part.labels[chosen], part.keys[chosen])
-
-
-def _chosen(features: Features, chosen: Tensor) -> Features:
-    if features.rows is None:
-        return Features(features.values[chosen])
-    kept = chosen[features.rows]
-    renumbered = chosen.cumsum(0) - 1
-    return Features(features.values[kept], renumbered[features.rows[kept]])
 
 
 def _is_distributed() -> bool:

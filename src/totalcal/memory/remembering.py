@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 
 from totalcal.errors import InputError
 from totalcal.inputs import check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
-from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, gathered, row_keys
+from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, row_keys
 from totalcal.memory.features import Tap, found_taps, tap
 from totalcal.models.process import TuringProcess
 from totalcal.parts.repeating import repeated
@@ -45,10 +45,10 @@ def remember(
         promise: Others that it was not trained on, for the promise alone; all of `held_out` make the tails.
         layers: "auto" finds what ends a stage of the net; or names as in `model.backbone.named_modules()`,
             and "inputs" for the inputs themselves.
-        prototypes: How many per layer; a fifth of the training rows if they are few.
-        widest: Wider features are projected to this width at random, since a memory holds width² numbers.
+        prototypes: How many; a fifth of the training rows if they are few.
+        widest: Features wider than this, all layers together, are projected at random.
         fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
-            + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
+            + τ). Off by default: fading costs calibration under corruption (docs/memory.md).
         batch_size: How many rows pass at once.
         progress: Whether to show a bar; on a terminal, unless given.
 
@@ -78,16 +78,20 @@ def remember(
     with eval_mode(model), bar:
         names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
         taps = _taps(model, source, batch_size, names)
-        memory = DomainMemory(taps, model.num_classes, prototypes, widest, fade)
+        memory = DomainMemory(taps, model.net_classes, prototypes, widest, fade)
         memory.to(_device(model), _precision(model))
         bar.say(f"remembering {', '.join(map(str, taps))}")
         before = model.domain
         try:
             model.set_domain(memory)
-            _write(memory, _observed(model, memory, source, batch_size, bar))
-            tails = list(_observed(model, memory, calibration, batch_size, bar))
-            others = () if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
-            _calibrate(memory, tails, list(others))
+            written = memory.writing()
+            for batch in _observed(model, memory, source, batch_size, bar):
+                memory.add(written, batch)
+            memory.write(written.over_ranks())
+            others = (
+                None if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
+            )
+            memory.calibrate(_observed(model, memory, calibration, batch_size, bar), others)
         except BaseException:
             model.set_domain(before)
             raise
@@ -128,26 +132,6 @@ def _precision(model: TuringProcess) -> torch.dtype:
     return torch.float64 if own == torch.float64 else torch.float32
 
 
-def _write(memory: DomainMemory, batches: Iterator[Observed]) -> None:
-    """Sums over all rows and ranks, and from them the memory's first domain."""
-    statistics = memory.statistics()
-    for batch in batches:
-        memory.add(statistics, batch)
-    memory.write([sums.over_ranks() for sums in statistics])
-
-
-def _calibrate(memory: DomainMemory, batches: list[Observed], promise: list[Observed]) -> None:
-    """Distances of the held-out rows of all ranks, and from them tails and promise."""
-    parts = [(batch, False) for batch in batches] + [(batch, True) for batch in promise]
-    found = [
-        (memory.distances(batch.observation)[:, -1].cpu(), batch.keys, torch.full_like(batch.keys, last))
-        for batch, last in parts
-    ]
-    shares = [part for share in gathered(found) for part in share]
-    distances, keys, last = (torch.cat(each) for each in zip(*shares, strict=True))
-    memory.calibrate(distances, keys, last.bool() if promise else None)
-
-
 def _observed(
     model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: "_Bar"
 ) -> Iterator[Observed]:
@@ -164,7 +148,7 @@ def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> I
         inputs, labels = labelled(batch)
         if labels is None:
             raise InputError("a memory keeps means of classes: give the data as (inputs, labels).")
-        check_labels(labels, count(inputs), model.num_classes)
+        check_labels(labels, count(inputs), model.net_classes)
         mine = in_precision_of(model.backbone, taken(inputs, _share()))
         yield moved(mine, where), labels[_share()].to(where)
 

@@ -31,7 +31,7 @@ from totalcal.inputs import (
     tensors,
     types_in_words,
 )
-from totalcal.memory.domain import Domain, NoDomain, Observation, Observed, row_keys
+from totalcal.memory.domain import Domain, Memorised, NoDomain, Observation, Observed, row_keys
 from totalcal.memory.features import Collector, Tap, tap
 from totalcal.models.evaluating import evaluating
 from totalcal.parts.heads import Head
@@ -107,7 +107,7 @@ class TuringProcess(nn.Module):
         if min(loss_weights) < 0:
             raise InputError(f"what a KL counts must be 0 or more, but got {loss_weights}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
-        self.num_classes, self.loss_weights = num_classes, loss_weights
+        self.net_classes, self.loss_weights = num_classes, loss_weights
         self.calibrator: nn.Module = NoCalibrator()
         self.domain: Domain
         self.set_domain(NoDomain() if domain is None else domain)
@@ -116,6 +116,11 @@ class TuringProcess(nn.Module):
         """Fill the slot for the domain; the layers that it reads are tapped, no others."""
         tap(self.backbone, domain.taps)
         self.domain = domain
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes predictions have: those of the net, `net_classes`, and those memorised since."""
+        return self.net_classes + self.domain.num_learned
 
     @property
     def context_use(self) -> ContextUse:
@@ -186,7 +191,7 @@ class TuringProcess(nn.Module):
             return movement
 
     def _absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None) -> MemoryUpdate:
-        check_labels(labels, len(embedding), self.num_classes)
+        check_labels(labels, len(embedding), self.net_classes)
         if len(embedding) == 0 and not _distributed():
             return MemoryUpdate(embedding.new_zeros(0))
         return self.latent.absorb(embedding, labels, Noise(generator))
@@ -202,7 +207,7 @@ class TuringProcess(nn.Module):
             raise
 
     @torch.no_grad()
-    def memorise(
+    def absorb_context(
         self,
         inputs: Inputs,
         labels: Tensor,
@@ -211,7 +216,7 @@ class TuringProcess(nn.Module):
     ) -> MemoryUpdate:
         """Absorb a context of any length, also after training: in blocks, as a long sum saturates cells.
 
-        A memory of the domain learns the rows, too. Where any block is refused, all are.
+        This writes the paper's cells. What a model learns in service is `memorise`.
 
         Args:
             inputs: The context.
@@ -223,23 +228,77 @@ class TuringProcess(nn.Module):
             How far each cell moved, summed over blocks.
 
         Raises:
-            InputError, ShapeError, LabelError: As in `encode` and `absorb`.
+            InputError, ShapeError, LabelError: As in `encode` and `absorb`; no block is written then.
 
         Example:
             >>> import totalcal
             >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3, num_cells=5)
-            >>> model.memorise(torch.randn(100, 4), torch.arange(100) % 3).distances.shape
+            >>> model.absorb_context(torch.randn(100, 4), torch.arange(100) % 3).distances.shape
             torch.Size([5])
         """
-        parts = (
-            list(zip(blocks(as_inputs(inputs), block), labels.split(block), strict=True))
-            if len(labels)
-            else []
-        )
+        parts = zip(blocks(as_inputs(inputs), block), labels.split(block), strict=True) if len(labels) else ()
         with self._written_whole():
             moves = [self.absorb(self.encode(x, generator), y, generator).distances for x, y in parts]
-            self.domain.absorb(Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts)
         return MemoryUpdate(torch.stack(moves).sum(0) if moves else torch.zeros(0))
+
+    @torch.no_grad()
+    def memorise(
+        self, inputs: Inputs, labels: Tensor, name: str | None = None, *, batch_size: int = 256
+    ) -> Memorised:
+        """Learn from labelled rows without training: new classes, or known ones in a new domain.
+
+        Labels from `num_classes` on are new classes, which predictions have columns for from now on; the
+        answers among the net's own classes change by one factor. Rows of known classes become familiar.
+
+        Args:
+            inputs: What the net takes.
+            labels: Their class numbers.
+            name: What `forget` will drop them by; made of the classes if not given.
+            batch_size: How many rows pass at once.
+
+        Returns:
+            What was learned and what is promised of it; print it.
+
+        Raises:
+            DomainError: The model has no memory (`totalcal.remember`).
+            InputError, LabelError: There are too few rows, the name is taken, labels leave a gap, or the rows
+                of a class cannot be told from those of another; the model is as it was.
+
+        Example:
+            >>> import totalcal
+            >>> rows, labels = torch.randn(300, 4), torch.arange(300) % 3
+            >>> rows[:, :3] += 5 * torch.eye(3)[labels]
+            >>> model = totalcal.softmax(nn.Linear(4, 3), num_classes=3)
+            >>> memory = totalcal.remember(model, (rows[:200], labels[:200]), (rows[200:], labels[200:]))
+            >>> learned = model.memorise(torch.randn(50, 4) - 5, torch.full((50,), 3), name="new")
+            >>> model.num_classes, model.predict(torch.full((1, 4), -5.0)).probabilities.argmax().item()
+            (4, 3)
+            >>> model.forget("new")
+            (3,)
+        """
+        inputs = as_inputs(inputs)
+        check_labels(labels, count(inputs), self.num_classes + len(labels))
+        if not len(labels) or not self.domain.taps:
+            return self.domain.memorise((), name)
+        parts = zip(blocks(inputs, batch_size), labels.split(batch_size), strict=True)
+        return self.domain.memorise(
+            [Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts], name
+        )
+
+    def forget(self, name: str) -> tuple[int, ...]:
+        """Drop what was memorised under a name: the model is as if it had never been.
+
+        Args:
+            name: As in `memorise`.
+
+        Returns:
+            The numbers of the classes that are gone; those behind them move down.
+
+        Raises:
+            UnknownNameError: Nothing has this name.
+            DomainError: The model has no memory.
+        """
+        return self.domain.forget(name)
 
     def loss_terms(
         self, embedding: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
@@ -398,7 +457,7 @@ class TuringProcess(nn.Module):
             >>> totalcal.etp(net, num_classes=3).default_draws, totalcal.anp(net, num_classes=3).default_draws
             ('moments', 10)
         """
-        return "moments" if moments_supported(self.backbone, self.latent, self.num_classes) else _TEN
+        return "moments" if moments_supported(self.backbone, self.latent, self.net_classes) else _TEN
 
     @torch.no_grad()
     def fixed_draws(
@@ -465,7 +524,7 @@ class TuringProcess(nn.Module):
         inputs = as_inputs(inputs)
         check_labels(labels, count(inputs), self.num_classes)
         rows, noise = self._checked_context(context), _noise_for(draws, Sharing.SHARED, generator)
-        belief, _ = self._beliefs(inputs, draws, rows, noise, ())
+        belief, _ = self.domain.judge(*self._beliefs(inputs, draws, rows, noise, self.domain.taps))
         places = torch.arange(len(labels), device=labels.device)
         return log_joint(belief.log_mean[:, places, labels])
 
@@ -525,10 +584,9 @@ class TuringProcess(nn.Module):
     ) -> Predictive:
         rows = self._checked_context(context)
         belief, observation = self._beliefs(inputs, draws, rows, noise, self.domain.taps)
-        familiarity = self.domain.read(observation)
+        belief, familiarity = self.domain.judge(belief, observation)
         paired = noise is not None and noise.paired
-        faded = self.domain.faded(belief, familiarity)
-        return Predictive(faded, sampling, familiarity, paired=paired)
+        return Predictive(belief, sampling, familiarity, paired=paired)
 
     def _beliefs(
         self, inputs: Inputs, draws: int, context: Batch | None, noise: Noise | None, taps: Sequence[Tap]
@@ -548,7 +606,7 @@ class TuringProcess(nn.Module):
                     if noise is None
                     else repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
                 )
-            check_embedding(embedding[0], count(rows), self.num_classes)
+            check_embedding(embedding[0], count(rows), self.net_classes)
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels)
                 embedding = embedding[:, length:]
@@ -580,7 +638,7 @@ class TuringProcess(nn.Module):
                 return call(self.backbone, rows), running
 
         embedding, run = with_uses_known(self.backbone, noise, once)
-        check_embedding(embedding, count(rows), self.num_classes)
+        check_embedding(embedding, count(rows), self.net_classes)
         run.repeated_by(embedding)
         return embedding, run.kls
 
@@ -593,8 +651,8 @@ class TuringProcess(nn.Module):
         kls: WeightKLs | None,
         head_loss: HeadLoss | None = None,
     ) -> LossTerms:
-        check_embedding(embedding, len(embedding), self.num_classes)
-        check_labels(labels, len(embedding), self.num_classes)
+        check_embedding(embedding, len(embedding), self.net_classes)
+        check_labels(labels, len(embedding), self.net_classes)
         _check_context_length(context, len(embedding))
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
@@ -617,10 +675,10 @@ class TuringProcess(nn.Module):
         if self.context_use is ContextUse.NONE:
             raise ContextError(
                 "this model takes no context at prediction, but one was given. "
-                "A model with a memory takes it by `memorise(inputs, labels)`, before."
+                "A model with cells takes it by `absorb_context(inputs, labels)`, before."
             )
         rows = as_context(context)
-        check_labels(rows.labels, count(checked_inputs(rows.inputs)), self.num_classes)
+        check_labels(rows.labels, count(checked_inputs(rows.inputs)), self.net_classes)
         return rows
 
 

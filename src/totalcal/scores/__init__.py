@@ -42,10 +42,12 @@ from totalcal.scores.ranking import (
 )
 from totalcal.scores.streaming import RunningScores
 from totalcal.scores.verdict import Observed, OutOfDistribution, Verdict
-from totalcal.uncertainties import UNCERTAINTIES
+from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES
 
 __all__ = [
+    "P_VALUES",
     "UNCERTAINTIES",
+    "UNFAMILIARITIES",
     "CalibrationError",
     "ExternalPredictor",
     "Floats",

@@ -13,12 +13,13 @@ from totalcal import __version__
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
 from totalcal.files.budget import BusyError
-from totalcal.files.predicting.answers import Answers, class_names, score_names
+from totalcal.files.predicting.answers import Answers, class_names, p_value_names, score_names
 from totalcal.serving import schema
 from totalcal.serving.batching import ClosedError
 from totalcal.serving.bodies import inference, rows_for_people
 from totalcal.serving.guard import Guard, RefusalError, Scope, taking
 from totalcal.serving.service import Service
+from totalcal.uncertainties import P_VALUES
 
 _COPIES = 4  # of rows, on their way through the model
 THREE_TERMS = ("reducible", "irreducible", "data")
@@ -233,8 +234,7 @@ def _always_there(found: Answers) -> Iterator[npt.NDArray[Any]]:
     """What is a number in every answer; α₀ and what rests on it may be infinite."""
     yield found.probabilities
     yield from (found.scores[name] for name in ("entropy", *THREE_TERMS))
-    if found.familiarity is not None:
-        yield found.familiarity
+    yield from found.p_values.values()
 
 
 def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any
             "probabilities": dict(zip(names, found.probabilities[row].tolist(), strict=True)),
             "entropy": float(found.scores["entropy"][row]),
             "uncertainty": {term: float(found.scores[term][row]) for term in THREE_TERMS},
-            "familiarity": None if found.familiarity is None else float(found.familiarity[row]),
+            **{name: float(found.p_values[name][row]) if found.p_values else None for name in P_VALUES},
             "decision": found.decisions[row] or None,
             "reason": found.reasons[row] or None,
         }
@@ -261,9 +261,7 @@ def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any
 
 def _tensors(found: Answers) -> list[dict[str, Any]]:
     """The outputs of the protocol: numbers as FP64, words as BYTES. JSON has no infinity."""
-    numbers = {"probabilities": found.probabilities, **found.scores}
-    if found.familiarity is not None:
-        numbers["familiarity"] = found.familiarity
+    numbers = {"probabilities": found.probabilities, **found.scores, **found.p_values}
     outputs: list[dict[str, Any]] = [
         {"name": name, "datatype": "FP64", "shape": list(values.shape), "data": values.ravel().tolist()}
         for name, values in numbers.items()
@@ -279,7 +277,7 @@ def _tensors(found: Answers) -> list[dict[str, Any]]:
 def _metadata(service: Service) -> dict[str, Any]:
     given = service.saved.preprocessing
     shape = [-1] if given is None else [-1, *given.shape]
-    numbers = [*score_names(service.saved), *(["familiarity"] if service.saved.process.domain.taps else [])]
+    numbers = [*score_names(service.saved), *p_value_names(service.saved)]
     width = len(class_names(service.saved))
     return {
         "name": service.name,

@@ -11,6 +11,7 @@ import numpy as np
 
 from totalcal.files.reading import MOST_AXES
 from totalcal.serving.guard import OPEN
+from totalcal.uncertainties import P_VALUES
 
 Schema = dict[str, Any]
 
@@ -148,7 +149,7 @@ def predictions(classes: Sequence[str]) -> Schema:
             "probabilities": record({name: {"type": "number", "minimum": 0} for name in classes}),
             "entropy": _ANSWER,
             "uncertainty": terms,
-            "familiarity": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+            **{name: {"type": ["number", "null"], "minimum": 0, "maximum": 1} for name in P_VALUES},
             "decision": {"type": ["string", "null"]},
             "reason": {"type": ["string", "null"]},
         },

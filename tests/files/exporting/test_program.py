@@ -10,6 +10,7 @@ from totalcal import MODELS, Model, export
 from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.types import Predictive
+from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES, uncertainty
 
 NETS = ("mlp", "lenet5", "resnet18", "encoder")
 WHOLE = ("etp", "softmax")
@@ -48,16 +49,17 @@ def check(exported: ExportedModel, saved: Model, rows: np.ndarray, draws=None) -
 
 def check_familiarity(found: dict[str, np.ndarray], prediction: Predictive, calibration: np.ndarray) -> None:
     """T is made of ranks, and one moves by one where two distances tie up to rounding; then so does p."""
-    gap = np.abs(found["unfamiliarity"] / prediction.unfamiliarity.numpy() - 1)
-    assert np.median(gap) < 1e-4
-    assert np.mean(gap > 1e-3) < 0.1
-    assert gap.max() < 0.1
-    ranks = [int(share * (len(calibration) - 1)) for share in (0.05, 0.95)]
-    rounding = 1e-3 * found["unfamiliarity"] + 3e-6 * np.diff(calibration[ranks])
-    farther = (calibration >= (found["unfamiliarity"] - rounding)[:, None]).sum(1)
-    assert_allclose(found["familiarity"], (1 + farther) / (len(calibration) + 1), rtol=0, atol=1e-6)
-    moved = np.abs(found["familiarity"] - prediction.familiarity.numpy())
-    assert np.mean(moved > 1e-5) < 0.1
+    for held_out, statistic, p_value in zip(calibration, UNFAMILIARITIES, P_VALUES, strict=True):
+        gap = np.abs(found[statistic] / uncertainty(prediction, statistic) - 1)
+        assert np.median(gap) < 1e-4
+        assert np.mean(gap > 1e-3) < 0.1
+        assert gap.max() < 0.1
+        ranks = [int(share * (len(held_out) - 1)) for share in (0.05, 0.95)]
+        rounding = 1e-3 * found[statistic] + 3e-6 * np.diff(held_out[ranks])
+        farther = (held_out >= (found[statistic] - rounding)[:, None]).sum(1)
+        assert_allclose(found[p_value], (1 + farther) / (len(held_out) + 1), rtol=0, atol=1e-6)
+        moved = np.abs(found[p_value] - getattr(prediction, p_value).numpy())
+        assert np.mean(moved > 1e-5) < 0.1
 
 
 @pytest.mark.parametrize(("model", "net", "kind"), QUICK)

@@ -20,7 +20,7 @@ from totalcal.baselines import OODScored
 from totalcal.errors import InputError
 from totalcal.memory import DomainMemory, remember
 from totalcal.models import TuringProcess
-from totalcal.scores import Floats, Verdict, evaluate, evaluate_outputs, rank
+from totalcal.scores import UNFAMILIARITIES, Floats, Verdict, evaluate, evaluate_outputs, rank
 from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.synthetic import SYNTHETIC_OOD
@@ -159,10 +159,16 @@ def _in_distribution(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
     seen = verdict.observed.test
     assert seen.labels is not None
     statistic = seen.uncertainties["unfamiliarity"]
-    familiarity = memory.p_value(torch.as_tensor(statistic)).numpy()
+    ranked = [torch.as_tensor(seen.uncertainties[name]) for name in UNFAMILIARITIES]
+    familiarity = memory.p_values(torch.stack(ranked, -1))[:, 0].numpy()
     alarms = {f"false_alarms/{level:g}": float((familiarity <= level).mean()) for level in FALSE_ALARMS}
     scores = _fit_after_fading(seen.probabilities, seen.labels, statistic, memory)
-    return {"examples": len(familiarity), "calibration_rows": len(memory.calibration), **alarms, **scores}
+    return {
+        "examples": len(familiarity),
+        "calibration_rows": memory.calibration.shape[-1],
+        **alarms,
+        **scores,
+    }
 
 
 def _fit_after_fading(

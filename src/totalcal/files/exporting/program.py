@@ -19,7 +19,7 @@ from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import FixedDraws
 from totalcal.types import Draws, Predictive
-from totalcal.uncertainties import FAMILIARITY, uncertainties_of
+from totalcal.uncertainties import P_VALUES, uncertainties_of
 
 _STATIC = (
     "The number of rows may vary, and nothing else: a net whose steps depend on the values or the length of "
@@ -70,7 +70,7 @@ def outputs_of(prediction: Predictive, gate: Gate | None) -> dict[str, Tensor]:
     """By name, a row of each per input, in float64: what a program gives."""
     found = {"probabilities": prediction.probabilities, **uncertainties_of(prediction)}
     if prediction.domain is not None:
-        found["familiarity"] = prediction.familiarity
+        found |= {name: getattr(prediction, name) for name in P_VALUES}
     found = {name: values.double() for name, values in found.items()}
     if gate is not None:
         found["decision"] = _decision(found, gate)
@@ -83,7 +83,7 @@ def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
     for place, bar in reversed(list(enumerate(gate.bars, start=1))):
         limit = bar.threshold + (0.0 if bar.threshold == float("inf") else ROUNDING * abs(bar.threshold))
         values = scores[bar.score]
-        rejected = values <= bar.threshold if bar.score == FAMILIARITY else values > limit
+        rejected = values <= bar.threshold if bar.score in P_VALUES else values > limit
         decision = torch.where(rejected, place, decision)
     return decision
 

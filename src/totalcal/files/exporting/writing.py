@@ -43,6 +43,7 @@ from totalcal.files.whole_files import whole_file
 from totalcal.inputs import Inputs, checked_inputs, count, named, taken
 from totalcal.models.process import TuringProcess
 from totalcal.types import Draws, Sampling
+from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES
 
 Format = Literal["onnx", "pt2"]
 
@@ -57,14 +58,18 @@ MEANINGS: Mapping[str, str] = {
     "mutual_information_of_model": "the part of the mutual information that is due to weights and memory",
     "mutual_information_of_belief": "the part that is due to the belief over class probabilities",
     "unfamiliarity": "how unfamiliar the row is, 0 or more; the familiarity is its rank",
+    "far_from_domain": "how far the row is from all that was seen; unlike_domain is its rank",
+    "far_from_classes": "how unlike any class the row is; unlike_classes is its rank",
     "familiarity": "a conformal p-value in (0, 1]: the share of held-out rows at least as unfamiliar",
+    "unlike_domain": "a conformal p-value: small for a row that is not from here",
+    "unlike_classes": "a conformal p-value: small for a row that is of no class the model knows",
     "decision": "0 accepts; i is the verdict of the i-th bar of the gate",
 }
 TOLERANCE = 1e-5
-_TOLERANCES = {"unfamiliarity": 0.1, "familiarity": 0.05}
-"""Both are in units of the held-out rows' spread, which in a net that tells few rows apart is a rounding."""
+_TOLERANCES = {**dict.fromkeys(UNFAMILIARITIES, 0.1), **dict.fromkeys(P_VALUES, 0.05)}
+"""All are in units of the held-out rows' spread, which in a net that tells few rows apart is a rounding."""
 
-_STEPS = ("unfamiliarity", "familiarity", "decision")
+_STEPS = (*UNFAMILIARITIES, *P_VALUES, "decision")
 _EXAMPLES = 8
 _LARGEST_ONNX = 2**31 - 2**20  # protobuf holds no more
 

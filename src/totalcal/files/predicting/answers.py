@@ -16,7 +16,7 @@ from totalcal.errors import GateError, InputError, TotalcalError
 from totalcal.files.container import check_digest, read_container
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.predicting.raw import RawTable
-from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, uncertainty
+from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITY, uncertainty
 
 if TYPE_CHECKING:
     from totalcal.files.saved import Model
@@ -34,7 +34,7 @@ class Answers:
         classes: The names of the columns of `probabilities`.
         probabilities: Rows × classes.
         scores: Uncertainties by name, `unfamiliarity` among them where the model remembers its domain.
-        familiarity: A p-value per row, or None without such a memory.
+        p_values: `familiarity`, `unlike_domain` and `unlike_classes`; empty without such a memory.
         decisions: The gate's verdict.
         reasons: Why.
         made: By which draws.
@@ -43,7 +43,7 @@ class Answers:
     classes: tuple[Any, ...]
     probabilities: Floats
     scores: dict[str, Floats]
-    familiarity: Floats | None
+    p_values: dict[str, Floats]
     decisions: list[str]
     reasons: list[str]
     made: str
@@ -60,7 +60,7 @@ class Answers:
             self.classes,
             self.probabilities[chosen],
             {name: values[chosen] for name, values in self.scores.items()},
-            None if self.familiarity is None else self.familiarity[chosen],
+            {name: values[chosen] for name, values in self.p_values.items()},
             self.decisions[chosen],
             self.reasons[chosen],
             self.made,
@@ -155,10 +155,12 @@ def class_names(saved: "Model") -> tuple[Any, ...]:
 
 def score_names(saved: "Model") -> tuple[str, ...]:
     """The uncertainties that an answer of this model has, in the order of a table."""
-    from totalcal.memory.domain import DomainMemory
+    return (*UNCERTAINTIES, UNFAMILIARITY) if saved.process.domain.taps else tuple(UNCERTAINTIES)
 
-    remembers = isinstance(saved.process.domain, DomainMemory)
-    return (*UNCERTAINTIES, UNFAMILIARITY) if remembers else tuple(UNCERTAINTIES)
+
+def p_value_names(saved: "Model") -> tuple[str, ...]:
+    """The p-values that an answer of this model has."""
+    return P_VALUES if saved.process.domain.taps else ()
 
 
 def answers(
@@ -180,7 +182,7 @@ def answers(
         class_names(saved),
         prediction.probabilities.numpy(),
         {name: uncertainty(prediction, name) for name in score_names(saved)},
-        None if prediction.domain is None else prediction.familiarity.cpu().double().numpy(),
+        {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},
         verdicts,
         reasons,
         made_by(sampling.draws, sampling.seed),

@@ -24,7 +24,7 @@ from totalcal.files.container import PROGRAMS
 from totalcal.files.predicting.answers import Answers, made_by
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.reading import open_regular, parse_json, unreadable
-from totalcal.uncertainties import UNCERTAINTIES, UNFAMILIARITY, why_rejected
+from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITY, why_rejected
 
 Array = npt.NDArray[Any]
 SUFFIXES = PROGRAMS
@@ -197,7 +197,7 @@ class ExportedModel:
             self.classes,
             found["probabilities"],
             scores,
-            found.get("familiarity"),
+            {name: found[name] for name in P_VALUES if name in found},
             verdicts,
             reasons,
             made_by(self.description.draws, self.description.seed),

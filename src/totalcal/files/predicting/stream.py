@@ -15,7 +15,7 @@ from totalcal.files.predicting.answers import Answers, FilePredictor, opened
 from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
 from totalcal.files.predicting.outputs import Column, ResumableOutput, format_of
 from totalcal.files.whole_files import sha256_of
-from totalcal.uncertainties import UNFAMILIARITY
+from totalcal.uncertainties import P_VALUES, UNFAMILIARITY
 
 if TYPE_CHECKING:
     from totalcal.types import Draws
@@ -80,8 +80,8 @@ def predict_file(
     if isinstance(rows, Pictures) and workers is None:
         rows.workers = _usual_workers(len(rows.names) // size)
     probabilities = (f"p({name})" for name in answering.classes)
-    p_value = ["familiarity"] if UNFAMILIARITY in answering.score_names else []
-    header = ["row", "class", *probabilities, *answering.score_names, *p_value, "decision", "reason", "model"]
+    scores = (*answering.score_names, *(P_VALUES if UNFAMILIARITY in answering.score_names else ()))
+    header = ["row", "class", *probabilities, *scores, "decision", "reason", "model"]
     fingerprint = f"{sha256_of(model)} {_state(rows)} {draws} {size}"
     with ResumableOutput(output, fingerprint, format_of(output, header, answering.classes)) as file:
         before = file.rows
@@ -142,9 +142,8 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
 def _columns(names: list[str], found: Answers, digest: str) -> list[Column]:
     """One after the other, as the header names them; the last says of every row which model answered it."""
     model = [f"{digest} {found.made}"] * len(names)
-    numbers = [*found.probabilities.T, *found.scores.values()]
-    p_value = [] if found.familiarity is None else [found.familiarity]
-    return [names, found.best, *numbers, *p_value, found.decisions, found.reasons, model]
+    numbers = [*found.probabilities.T, *found.scores.values(), *found.p_values.values()]
+    return [names, found.best, *numbers, found.decisions, found.reasons, model]
 
 
 def _state(rows: Rows) -> str:

@@ -1,0 +1,164 @@
+"""The memory as a classifier that needs no gradient: classes learned after training.
+
+Rows are those of a metric, u = F (z − m), in which the covariance within the classes of training is 1.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+MOST_KEPT = 50
+RIDGE = 1e-2  # of the mean diagonal
+_STEPS, _ENOUGH = 50, 1e-10
+
+
+@dataclass
+class LearnedClass:
+    """Rows of one class: n, Σ u, and those rows that have the smallest keys, in the order of the keys.
+
+    A function of the set of rows, and that of two sets together is `merged`.
+    """
+
+    count: int
+    total: Tensor
+    keys: Tensor
+    kept: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, keys: Tensor) -> Self:
+        """From all rows [n, D] and their keys [n]."""
+        order = keys.argsort(stable=True)[:MOST_KEPT]
+        return cls(len(rows), rows.double().sum(0), keys[order], rows[order].double())
+
+    def merged(self, other: "LearnedClass") -> "LearnedClass":
+        keys = torch.cat([self.keys, other.keys])
+        order = keys.argsort(stable=True)[:MOST_KEPT]
+        kept = torch.cat([self.kept, other.kept])[order]
+        return LearnedClass(self.count + other.count, self.total + other.total, keys[order], kept)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total / self.count
+
+    @property
+    def offsets(self) -> Tensor:
+        """The rows that are kept, less their mean."""
+        return self.kept - self.kept.mean(0)
+
+
+class Readout(NamedTuple):
+    """q(u) = softmax(t Rᵀ[u, 1] + b on classes learned): [D + 1, K], known classes first."""
+
+    weight: Tensor
+    temperature: Tensor
+    bias: Tensor
+    known: int
+
+    def logits(self, rows: Tensor) -> Tensor:
+        logits = rows @ self.weight[:-1].to(rows) + self.weight[-1].to(rows)
+        is_learned = torch.arange(logits.shape[-1], device=rows.device) >= self.known
+        return self.temperature.to(rows) * logits + self.bias.to(rows) * is_learned
+
+
+def readout(known: Tensor, learned: list[LearnedClass], held_out: Tensor, labels: Tensor) -> Readout:
+    """R = (Ĝ + λ mean diag Ĝ · I)⁻¹ [μ_1 … μ_K] with Ĝ = Σ_c (W_c + μ_c μ_cᵀ), and t and b.
+
+    W_c is 1 for the classes of training; of a class learned later from m rows it is (Σ_kept d dᵀ + (50 − k)
+    · 1) / 50: its own covariance as far as k ≤ 50 kept rows show it. t and b make most likely what the memory
+    says of rows that are not in it: held-out ones of known classes, and each kept row of a learned class
+    while it is taken out. Each class counts alike.
+
+    Args:
+        known: Means of the classes of training, [O, D].
+        learned: The classes learned later, at least one.
+        held_out: Rows of known classes that no sum holds, [n, D].
+        labels: Their classes, [n].
+    """
+    gram, means = _gram(known, learned)
+    weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(gram))
+    scores, classes = [_with_one(held_out.double()) @ weight], [labels]
+    for index, each in enumerate(learned):
+        if each.count > 1:
+            scores.append(left_out_scores(gram, means, each, len(known) + index))
+            classes.append(labels.new_full((len(each.kept),), len(known) + index))
+    t, b = _fitted(torch.cat(scores), torch.cat(classes), len(known))
+    return Readout(weight, t, b, len(known))
+
+
+def left_out(known: Tensor, learned: list[LearnedClass], index: int) -> Tensor:
+    """What the memory says of the kept rows of a learned class while each is left out, [kept, K]."""
+    gram, means = _gram(known, learned)
+    return left_out_scores(gram, means, learned[index], len(known) + index)
+
+
+def _with_one(rows: Tensor) -> Tensor:
+    return torch.cat([rows, rows.new_ones(len(rows), 1)], -1)
+
+
+def _gram(known: Tensor, learned: list[LearnedClass]) -> tuple[Tensor, Tensor]:
+    """Ĝ with its ridge [D + 1, D + 1], and all means with a 1 behind [K, D + 1]."""
+    means = _with_one(torch.cat([known.double(), *(each.mean[None] for each in learned)]))
+    offsets = torch.cat([each.offsets for each in learned]) / MOST_KEPT**0.5
+    gram = means.T @ means
+    gram[:-1, :-1] += offsets.T @ offsets
+    gram.diagonal()[:-1] += len(known) + sum(1 - len(each.kept) / MOST_KEPT for each in learned)
+    gram.diagonal().add_(RIDGE * gram.diagonal().mean())
+    return gram, means
+
+
+def left_out_scores(gram: Tensor, means: Tensor, learned: LearnedClass, index: int) -> Tensor:
+    """Rᵀ[u, 1] of each kept row of a class as if the row had never been seen, [kept, K].
+
+    Without a row Ĝ loses μμᵀ − μ′μ′ᵀ and k/(k − 1) d dᵀ / 50 and gains 1/50 · I, which all of them share: one
+    factor of Ĝ + I/50, and an update of rank three for each row.
+    """
+    size, rows = len(learned.kept), _with_one(learned.kept)
+    gram = gram.clone()
+    gram.diagonal()[:-1] += 1 / MOST_KEPT
+    mean = means[index]
+    without = mean - (rows - mean) / (learned.count - 1)  # [k, D + 1]
+    offsets = torch.cat([learned.offsets, rows.new_zeros(size, 1)], -1)
+    columns = torch.cat([means, without, offsets, rows])
+    solved = torch.cholesky_solve(columns.T, torch.linalg.cholesky(gram)).T
+    kinds = [len(means), size, size, size]
+    by_means, by_without, by_offsets, by_rows = solved.split(kinds)
+    update = torch.stack([mean.expand_as(rows), without, offsets], 1)  # [k, 3, D + 1]
+    solved_update = torch.stack([by_means[index].expand_as(rows), by_without, by_offsets], 1)
+    signs = rows.new_tensor([-1.0, 1.0, -size / (size - 1) / MOST_KEPT])
+    inner = (1 / signs).diag() + update @ solved_update.mT  # [k, 3, 3]
+    targets = means.repeat(size, 1, 1)
+    targets[:, index] = without
+    plain = (targets @ by_rows[:, :, None]).squeeze(-1)  # [k, K]
+    through = torch.linalg.solve(inner, (update @ by_rows[:, :, None]))  # [k, 3, 1]
+    found: Tensor = plain - (targets @ (solved_update.mT @ through)).squeeze(-1)
+    return found
+
+
+def _fitted(scores: Tensor, labels: Tensor, known: int) -> tuple[Tensor, Tensor]:
+    """t and b that minimise the NLL of q, each class with weight 1: convex, by Newton's steps."""
+    is_learned = (torch.arange(scores.shape[1]) >= known).to(scores)
+    sizes = torch.bincount(labels, minlength=scores.shape[1])
+    weights = 1 / sizes[labels].to(scores)
+    parameters = scores.new_tensor([1 / scores.std(), 0.0])
+    features = torch.stack([scores, is_learned.expand_as(scores)], -1)  # [n, K, 2]
+    at_label = features[torch.arange(len(labels)), labels]
+
+    def loss(values: Tensor) -> Tensor:
+        return (weights * ((features @ values).logsumexp(-1) - at_label @ values)).sum()
+
+    for _ in range(_STEPS):
+        q = (features @ parameters).softmax(-1)
+        mean = torch.einsum("nk,nkj->nj", q, features)
+        gradient = (weights[:, None] * (mean - at_label)).sum(0)
+        second = torch.einsum("n,nk,nki,nkj->ij", weights, q, features, features)
+        hessian = second - torch.einsum("n,ni,nj->ij", weights, mean, mean)
+        step = torch.linalg.solve(hessian + 1e-9 * torch.eye(2).to(hessian), gradient)
+        size, before = 1.0, loss(parameters)
+        while loss(parameters - size * step) > before and size > 1e-6:
+            size /= 2
+        parameters = parameters - size * step
+        if float(gradient @ step) < _ENOUGH:
+            break
+    return parameters[0].clamp_min(0), parameters[1]
