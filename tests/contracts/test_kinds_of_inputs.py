@@ -107,7 +107,7 @@ def test_moments_take_all_kinds_or_say_that_draws_take_their_place(inputs, net):
     model = totalcal.wrap(net, num_classes=CLASSES)
     expected = model.predict({"input_ids": texts()[0], "attention_mask": texts()[1]}, draws="moments")
     assert torch.equal(model.predict(inputs, draws="moments").probabilities, expected.probabilities)
-    with pytest.warns(UserWarning, match="it takes several tensors"):
+    with pytest.warns(UserWarning, match="several tensors"):
         totalcal.etp(net, num_classes=CLASSES).predict(inputs, draws="moments")
 
 
@@ -153,7 +153,7 @@ def test_a_context_is_a_pair_or_has_its_labels_inside(inputs, labels, net, tmp_p
     totalcal.save(anp, tmp_path / "anp.totalcal", context=(inputs, labels))
     again = totalcal.load(tmp_path / "anp.totalcal", backbone=net).predict_shared(inputs)
     assert torch.equal(again.probabilities, anp.given((inputs, labels)).predict_shared(inputs).probabilities)
-    with pytest.raises(ContextError, match="a context needs labels"):
+    with pytest.raises(ContextError, match="labels"):
         anp.predict(inputs, context=texts()[0])
 
 
@@ -167,7 +167,7 @@ def test_a_file_keeps_a_context_of_any_kind(inputs, labels, net, tmp_path):
 
 def test_a_context_of_another_length_is_refused_with_a_remedy(net):
     ids, mask, labels = texts(length=7)
-    with pytest.raises(ShapeError, match="Pad texts to one length"):
+    with pytest.raises(ShapeError, match="one length"):
         totalcal.anp(net, num_classes=CLASSES).predict(
             held("mapping", *texts()[:2]), context=Batch(held("mapping", ids, mask), labels)
         )
@@ -366,5 +366,5 @@ def test_a_broken_row_is_named_whichever_tensor_it_is_in():
 
     image, age = torch.zeros(4, 3), torch.zeros(4, 1)
     age[2] = torch.nan
-    with pytest.raises(InputError, match="1 of 4 rows hold NaN or infinity, the first is row 2"):
+    with pytest.raises(InputError, match=r"1 of 4 rows .*row 2"):
         totalcal.softmax(Both(), num_classes=3).predict((image, age))

@@ -46,7 +46,7 @@ def test_sixteen_bits_become_eight_by_their_range(tmp_path):
 
 def test_bits_without_a_known_range_are_refused(tmp_path):
     Image.fromarray(np.zeros((4, 4), np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(UnreadableFileError, match="which of their values is white"):
+    with pytest.raises(UnreadableFileError, match="white"):
         read_picture(tmp_path / "a.tif")
 
 
@@ -73,7 +73,7 @@ def test_a_crop_keeps_the_form_and_a_stretch_the_whole(tmp_path):
 
 @pytest.mark.parametrize("size", [(0, 4), (4,), (4, 10**9), ("a", 4)])
 def test_a_size_that_is_none_is_refused(size):
-    with pytest.raises(InputError, match="a picture's size is"):
+    with pytest.raises(InputError, match="size"):
         PictureSteps(size)
 
 
@@ -127,5 +127,5 @@ def test_new_pictures_are_treated_as_the_training_pictures_were(folder, crop, tm
 
 
 def test_steps_that_do_not_give_what_the_model_takes_are_refused():
-    with pytest.raises(ShapeError, match=r"pictures become \(3, 8, 8\)"):
+    with pytest.raises(ShapeError, match=r"\(3, 8, 8\)"):
         Preprocessing((1, 8, 8), torch.zeros(()), torch.ones(()), pictures=PictureSteps((8, 8)))

@@ -78,19 +78,19 @@ def test_a_compressed_member_is_refused_before_it_is_read(path):
 
 def test_a_member_too_many_is_refused(path):
     rewrite(path, extra={"../../evil.pkl": b"cos\nsystem\n(S'true'\ntR."})
-    with pytest.raises(ModelFileError, match="holds 3 members"):
+    with pytest.raises(ModelFileError, match="3 members"):
         load(path)
 
 
 def test_a_pickle_is_no_model_file(tmp_path, recipe):
     torch.save(recipe.build(), tmp_path / "model.pt")
-    with pytest.raises(ModelFileError, match="not a model file of totalcal"):
+    with pytest.raises(ModelFileError, match="not a model file"):
         load(tmp_path / "model.pt")
 
 
 def test_a_pickle_in_the_place_of_tensors_is_refused(path):
     rewrite(path, tensors=b"\x80\x04cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(ModelFileError, match="tensors are damaged"):
+    with pytest.raises(ModelFileError, match="damaged"):
         load(path)
 
 
@@ -117,7 +117,7 @@ def test_a_recipe_that_does_not_fit_its_tensors_is_refused(path, arguments, mess
 
 def test_cells_beyond_all_memory_are_never_allocated(path):
     rewrite(path, lambda description: description["recipe"].update(arguments={"num_cells": 10**14}))
-    with pytest.raises(ModelFileError, match="asks for 300000000000000 weights"):
+    with pytest.raises(ModelFileError, match="300000000000000"):
         load(path)
 
 
@@ -159,12 +159,12 @@ def test_nonsense_in_any_place_is_refused_or_harmless(path, place, nonsense):
 @pytest.mark.parametrize("name", ["model.onnx", "model.pt2"])
 def test_an_exported_program_is_not_taken_for_a_damaged_model_file(tmp_path, name):
     (tmp_path / name).write_bytes(b"a program")
-    with pytest.raises(ModelFileError, match="is an exported program, which totalcal predict runs"):
+    with pytest.raises(ModelFileError, match="exported program"):
         read_container(tmp_path / name)
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ModelFileError, match="there is no model file"):
+    with pytest.raises(ModelFileError, match="no model file"):
         load(tmp_path / "none.totalcal")
 
 

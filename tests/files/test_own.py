@@ -89,7 +89,7 @@ def test_what_makes_no_net_is_refused_with_the_reason(own_code, name, error, wor
 
 
 def test_weights_that_do_not_fit_are_refused(own_code):
-    with pytest.raises(ModelFileError, match="exactly as it was"):
+    with pytest.raises(ModelFileError, match="as it was"):
         load_named("own.totalcal", "own_nets:wider")
 
 
@@ -170,5 +170,5 @@ def test_so_does_its_exported_program(texts, file):
 
 def test_arrays_of_other_names_are_refused_in_words(texts):
     np.savez("others.npz", tokens=texts["ids"], mask=texts["mask"])
-    with pytest.raises(InputError, match="the net takes ids, mask, but got tokens, mask"):
+    with pytest.raises(InputError, match=r"ids, mask, .* tokens, mask"):
         predict_file(Path("texts.totalcal"), Path("others.npz"), Path("out.csv"), backbone="own_nets:Texts")

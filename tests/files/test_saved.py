@@ -119,7 +119,7 @@ def test_a_backbone_of_ones_own_is_handed_over(make, tmp_path, rows, context):
     save(model, tmp_path / "own.totalcal", context=given)
     with pytest.raises(ModelFileError, match=r"backbone=MyNet\(\)"):
         load(tmp_path / "own.totalcal")
-    with pytest.raises(ModelFileError, match=r"backbone\.weight\w*, which should have shape"):
+    with pytest.raises(ModelFileError, match=r"backbone\.weight\w*, .*shape"):
         load(tmp_path / "own.totalcal", backbone=nn.Linear(5, 3))
     again = load(tmp_path / "own.totalcal", backbone=nn.Linear(4, 3))
     assert_array_equal(again.predict(rows).entropy, model.predict_shared(rows, context=given).entropy)
@@ -140,7 +140,7 @@ def test_a_backbone_of_ours_that_was_changed_is_ones_own(tmp_path, rows):
 
 def test_a_backbone_too_many_is_refused(tmp_path):
     save(etp(mlp(4, 3), 3), tmp_path / "it.totalcal")
-    with pytest.raises(ModelFileError, match="makes its own backbone, 'mlp': give none"):
+    with pytest.raises(ModelFileError, match="'mlp'"):
         load(tmp_path / "it.totalcal", backbone=mlp(4, 3))
 
 
@@ -175,12 +175,12 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, recipe):
 
 
 def test_as_many_class_names_as_classes(tmp_path, recipe):
-    with pytest.raises(InputError, match="3 classes, but got 2 names"):
+    with pytest.raises(InputError, match="2 names"):
         save(recipe.build(), tmp_path / "it", classes=["a", "b"])
 
 
 def test_a_recipe_refuses_what_a_file_cannot_hold():
-    with pytest.raises(InputError, match="plain values, but key_map is Linear"):
+    with pytest.raises(InputError, match="key_map"):
         Recipe("etp", 3, {"key_map": nn.Linear(3, 3)})
 
 
@@ -198,11 +198,11 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(tmp_path, monk
     model = etp(mlp(4, 3), num_classes=3)
     with torch.no_grad():
         model.backbone.linear1.bias[0] = torch.nan
-    with pytest.raises(ModelFileError, match=r"linear1\.bias holds numbers that are not finite"):
+    with pytest.raises(ModelFileError, match=r"linear1\.bias .*not finite"):
         save(model, tmp_path / "a.totalcal")
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("totalcal.files.saved.not_finite", lambda _: None)  # as a program of before wrote it
     save(model, tmp_path / "a.totalcal")
     monkeypatch.undo()
-    with pytest.raises(ModelFileError, match=r"linear1\.bias holds numbers that are not finite"):
+    with pytest.raises(ModelFileError, match=r"linear1\.bias .*not finite"):
         load(tmp_path / "a.totalcal")

@@ -122,7 +122,7 @@ def test_closing_answers_all_that_was_submitted_and_refuses_the_rest(slow):
 def test_more_than_may_wait_is_refused_at_once(slow):
     batcher = Batcher(slow, most_waiting=3)
     batcher.submit(rows(1, 2))
-    with pytest.raises(BusyError, match="2 rows are waiting"):
+    with pytest.raises(BusyError, match="2 rows"):
         batcher.submit(rows(3, 4))
     slow.go.set()
     batcher.close()

@@ -155,9 +155,7 @@ def test_a_backbone_that_draws_its_weights_cannot_be_frozen(quadrants: Pair, mak
 def test_a_loss_that_is_not_finite_names_step_term_and_cause(quadrants: Pair) -> None:
     torch.manual_seed(0)
     model = softmax(nn.Linear(2, 3), 3)
-    with pytest.raises(
-        DivergenceError, match=r"epoch 0, step 4: .*expected_nll.*\n.*learning rate is 1e\+38"
-    ):
+    with pytest.raises(DivergenceError, match=r"epoch 0, step 4: .*expected_nll.*\n.*1e\+38"):
         fit(model, quadrants, epochs=2, batch_size=8, optimisation=Optimisation("sgd", learning_rate=1e38))
 
 

@@ -88,7 +88,7 @@ class Root(nn.Module):
 def test_training_does_not_end_in_weights_that_are_not_finite(
     one_step: Callable[..., object], quadrants: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    with pytest.raises(DivergenceError, match=r"backbone\.weight is not finite"):
+    with pytest.raises(DivergenceError, match=r"backbone\.weight"):
         one_step(softmax(Root(), 3), quadrants)
 
 

@@ -269,9 +269,9 @@ def test_a_plan_counts_the_loaders_own_batches(quadrants: Pair, make_etp: Make) 
 
 def test_rows_without_labels_are_refused_in_words(quadrants: Pair, make_etp: Make) -> None:
     bare = DataLoader(TensorDataset(quadrants[0]), 8)
-    with pytest.raises(InputError, match=r"pair of inputs and labels.*got inputs alone"):
+    with pytest.raises(InputError, match="labels"):
         fit(make_etp(), bare, epochs=1)
-    with pytest.raises(InputError, match="pair of inputs and labels"):
+    with pytest.raises(InputError, match="labels"):
         fit(make_etp(), quadrants, epochs=1, validation=bare)
 
 

@@ -51,7 +51,7 @@ def test_an_onnx_predicts_where_there_is_no_torch(exported_mlp, rows_of, tmp_pat
 
 
 def test_a_program_that_is_not_there_is_refused_in_one_line(tmp_path):
-    with pytest.raises(ModelFileError, match="there is no model file"):
+    with pytest.raises(ModelFileError, match="no model file"):
         open_exported(tmp_path / "model.onnx")
 
 

@@ -32,19 +32,19 @@ class Dropping(nn.Linear):
 @pytest.mark.parametrize("net", [Looking, Dropping])
 def test_a_net_without_a_fixed_program(net, tmp_path):
     model = totalcal.softmax(net(4, 3), num_classes=3)
-    with pytest.raises(ExportError, match=r"no fixed program|does not do what the model does"):
+    with pytest.raises(ExportError, match="program"):
         export(model, tmp_path / "model.pt2", example=ROWS)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_that_needs_a_context_and_has_none(tmp_path):
     model = totalcal.anp(nn.Linear(4, 3), num_classes=3)
-    with pytest.raises(ContextError, match="needs a context"):
+    with pytest.raises(ContextError, match="context"):
         export(model, tmp_path / "model.onnx", example=ROWS)
 
 
 def test_what_is_no_model_of_the_family(tmp_path):
-    with pytest.raises(ExportError, match="got a Linear"):
+    with pytest.raises(ExportError, match="Linear"):
         export(nn.Linear(4, 3), tmp_path / "model.onnx", example=ROWS)
 
 
@@ -58,9 +58,9 @@ def test_rows_of_which_nothing_is_known_and_other_formats(tmp_path):
     model = totalcal.softmax(nn.Linear(4, 3), num_classes=3)
     with pytest.raises(InputError, match=r"--example rows\.npz"):
         export(model, tmp_path / "model.pt2")
-    with pytest.raises(InputError, match="two example rows"):
+    with pytest.raises(InputError, match="example rows"):
         export(model, tmp_path / "model.pt2", example=ROWS[:1])
-    with pytest.raises(UnknownNameError, match="format to export to"):
+    with pytest.raises(UnknownNameError, match="format"):
         export(model, tmp_path / "model.tflite", example=ROWS)
 
 
@@ -97,12 +97,12 @@ def test_draws_that_are_not_those_of_the_gate(exported_mlp, tmp_path):
         export(saved, tmp_path / "model.pt2", draws=5)
     with pytest.raises(GateError, match="seed 0"):
         export(saved, tmp_path / "model.pt2", seed=1)
-    with pytest.raises(GateError, match="exported with 3 draws"):
+    with pytest.raises(GateError, match="3 draws"):
         open_exported(path).check_draws(10)
 
 
 def test_rows_of_another_shape(exported_mlp):
-    with pytest.raises(InputError, match="rows of shape"):
+    with pytest.raises(InputError, match="shape"):
         open_exported(exported_mlp[1]).predict(np.zeros((2, 5)))
 
 

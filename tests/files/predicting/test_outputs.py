@@ -92,7 +92,7 @@ def test_a_file_shorter_than_its_progress_says_is_gone_on_with_from_what_is_soun
 ):
     short = outputs.beside(interrupted, suffix)
     os.truncate(short, short.stat().st_size - 1)
-    with pytest.warns(UserWarning, match=r"of 15 rows the first 10 are sound\. Going on from there"):
+    with pytest.warns(UserWarning, match="first 10"):
         write(interrupted)
     assert interrupted.read_bytes() == expected
     assert outputs.beside(interrupted, ".bad").read_text().count("\n") == 5
@@ -101,7 +101,7 @@ def test_a_file_shorter_than_its_progress_says_is_gone_on_with_from_what_is_soun
 @pytest.mark.parametrize("suffix", [".part", ".bad"])
 def test_a_file_that_is_gone_is_begun_again_in_words(interrupted, expected, suffix):
     outputs.beside(interrupted, suffix).unlink()
-    with pytest.warns(UserWarning, match="of 15 rows the first 0 are sound"):
+    with pytest.warns(UserWarning, match="first 0"):
         write(interrupted)
     assert interrupted.read_bytes() == expected
 
@@ -111,7 +111,7 @@ def test_a_changed_byte_is_found_and_written_again(interrupted, expected):
     content = bytearray(part.read_bytes())
     content[-20] ^= 1
     part.write_bytes(content)
-    with pytest.warns(UserWarning, match="the first 10 are sound"):
+    with pytest.warns(UserWarning, match="first 10"):
         write(interrupted)
     assert interrupted.read_bytes() == expected
 
@@ -134,12 +134,12 @@ def test_a_changed_number_of_the_progress_is_found(interrupted, expected, key, v
 @pytest.mark.parametrize("damaged", [b"\x00" * 40, b"[" * 100_000], ids=["zeros", "nested"])
 def test_a_damaged_progress_says_what_to_do(interrupted, damaged):
     outputs.beside(interrupted, ".progress").write_bytes(damaged)
-    with pytest.raises(InputError, match="Remove it to start from the first row"):
+    with pytest.raises(InputError, match="Remove it"):
         write(interrupted)
 
 
 def test_the_progress_of_another_run_is_refused(interrupted):
-    with pytest.raises(InputError, match="another model, other inputs or other options"):
+    with pytest.raises(InputError, match="another model"):
         opened(interrupted, "another").__enter__()
 
 
@@ -183,7 +183,7 @@ def test_a_second_writer_of_the_same_output_is_refused(path, monkeypatch):
     first.start()
     try:
         assert is_held.wait(60)
-        with pytest.raises(InputError, match="another process is writing"):
+        with pytest.raises(InputError, match="another process"):
             write(path)
     finally:
         may_end.set()

@@ -149,12 +149,12 @@ def test_an_output_beside_the_images_does_not_count_as_one_of_the_inputs(image_m
 
 def test_a_table_without_a_column_is_refused_before_any_work(model_file, table, tmp_path):
     table.write_text(table.read_text().replace("petal width (cm)", "width"))
-    with pytest.raises(InputError, match="lacks the column 'petal width"):
+    with pytest.raises(InputError, match=r"lacks .*petal width"):
         predict_file(model_file, table, tmp_path / "out.csv")
 
 
 def test_other_draws_than_those_of_the_gate_are_refused_before_any_work(model_file, table, tmp_path):
-    with pytest.raises(GateError, match="fitted on predictions by moments; its promise does not hold for 20"):
+    with pytest.raises(GateError, match="promise"):
         predict_file(model_file, table, tmp_path / "out.csv", draws=20)
     assert not list(tmp_path.glob("out*"))
 
@@ -163,7 +163,7 @@ def test_strict_ends_at_the_first_bad_row_and_names_it(model_file, table, tmp_pa
     content = table.read_text().splitlines()
     content[3] = "1,2,three,4"
     table.write_text("\n".join(content))
-    with pytest.raises(InputError, match="row 2 holds a value that is not a number"):
+    with pytest.raises(InputError, match="row 2"):
         predict_file(model_file, table, tmp_path / "out.csv", strict=True)
     assert not (tmp_path / "out.csv").exists()
 
@@ -256,5 +256,5 @@ def test_whole_numbers_that_a_net_does_not_take_stop_the_run_in_words(tmp_path):
     torch.manual_seed(0)
     save(etp(mlp(4, 3), num_classes=3), tmp_path / "model.totalcal")
     np.savez(tmp_path / "rows.npz", np.ones((5, 4), np.int64))
-    with pytest.raises(InputError, match=r"the net does not take torch\.int64"):
+    with pytest.raises(InputError, match=r"torch\.int64"):
         predict_file(tmp_path / "model.totalcal", tmp_path / "rows.npz", tmp_path / "out.csv")

@@ -157,11 +157,11 @@ def test_what_is_no_table_ends_in_one_error_that_names_the_file(read, perhaps_py
 
 
 def test_a_header_that_does_not_fit_is_refused_before_any_row_is_read(read):
-    with pytest.raises(InputError, match="lacks the column 'b'"):
+    with pytest.raises(InputError, match=r"lacks .*'b'"):
         read("a,c\n1,2\n")
-    with pytest.raises(InputError, match=r"takes 2 columns, but .* has 3"):
+    with pytest.raises(InputError, match="2 columns"):
         read("a,b,c\n", UNNAMED)
-    with pytest.raises(InputError, match="has 0 in its header"):
+    with pytest.raises(InputError, match="header"):
         read("", UNNAMED)
 
 
