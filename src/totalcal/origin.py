@@ -84,18 +84,12 @@ def _structure(module: nn.Module) -> Structure:
         (
             path,
             type(layer).__qualname__,
-            _shapes(layer),
-            sum(map(_does_something, (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()))),
+            tuple(tuple(weight.shape) for weight in layer.parameters(recurse=False)),
+            sum(  # hooks that may change what a layer does: those that a domain memory reads by only look
+                not getattr(hook, "only_looks", False)
+                for hook in (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values())
+            ),
         )
         for path, layer in module.named_modules(remove_duplicate=False)
         if path.split(".")[0] not in ("domain", "calibrator")  # filled later, and kept in files by themselves
     )
-
-
-def _does_something(hook: object) -> bool:
-    """Whether a hook may change what a layer does: those that a domain memory reads by only look."""
-    return not getattr(hook, "only_looks", False)
-
-
-def _shapes(layer: nn.Module) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(weight.shape) for weight in layer.parameters(recurse=False))

@@ -40,7 +40,8 @@ def made_backbone(name: str) -> nn.Module:
         raise InputError(f"a backbone is named as package.module:factory, not as {name!r}.")
     module = _imported(module_name)
     if not hasattr(module, factory_name):
-        raise UnknownNameError(f"function or class of {module_name}", factory_name, _public(module))
+        known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        raise UnknownNameError(f"function or class of {module_name}", factory_name, known)
     factory = getattr(module, factory_name)
     if not callable(factory) or isinstance(factory, nn.Module):
         raise InputError(
@@ -74,7 +75,3 @@ def _imported(name: str) -> ModuleType:
         raise InputError(
             f"the module {name} cannot be imported ({type(error).__name__}: {error})."
         ) from error
-
-
-def _public(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]

@@ -157,7 +157,7 @@ def settings_of(model: nn.Module) -> Settings:
     found = {
         path: {name: encode(value) for name, value in _attributes(layer) if _is_expressible(value)}
         for path, layer in model.named_modules()
-        if (_is_ours(layer) or _is_of_torch(layer)) and not _within(path, _DOMAIN)
+        if type(layer).__module__.startswith(("totalcal.", "torch.nn.")) and not _within(path, _DOMAIN)
     }
     return {path: values for path, values in found.items() if values}
 
@@ -271,10 +271,6 @@ def _within(path: str, part: str) -> bool:
 
 def _is_ours(layer: nn.Module) -> bool:
     return type(layer).__module__.startswith("totalcal.")
-
-
-def _is_of_torch(layer: nn.Module) -> bool:
-    return type(layer).__module__.startswith("torch.nn.")
 
 
 def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:

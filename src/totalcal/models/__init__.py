@@ -12,8 +12,9 @@ Args:
     latent_kl_scale: How much the KL of the latent Z counts; 1 is the real bound.
     width: Entries of the latent Z.
 
-Each gives an untrained model: hand it to `totalcal.fit` or `totalcal.train`. Its new weights (evidence map, keys,
-cells) are drawn from torch's global generator, as those of torch's own layers: `torch.manual_seed` fixes them.
+Each gives an untrained model: hand it to `totalcal.fit` or `totalcal.train`. Its new weights (evidence map,
+keys, cells) are drawn from torch's global generator, as those of torch's own layers: `torch.manual_seed` fixes
+them.
 """
 
 from collections.abc import Callable, Mapping

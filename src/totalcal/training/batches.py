@@ -113,7 +113,8 @@ def epoch_batches(
         batch = share_of_rank(whole, rank, ranks)
         if step >= done and len(batch.labels):
             # A short last batch split over ranks may be all context, which would leave no row for the loss.
-            yield _moved(batch, device), min(drawn_context, len(batch.labels) - 1)
+            there = Batch(moved(batch.inputs, device), batch.labels.to(device, non_blocking=True))
+            yield there, min(drawn_context, len(batch.labels) - 1)
 
 
 def share_of_rank(batch: Batch, rank: int, ranks: int) -> Batch:
@@ -128,7 +129,3 @@ def share_of_rank(batch: Batch, rank: int, ranks: int) -> Batch:
     rows = len(batch.labels) - len(batch.labels) % ranks
     share = slice(rank, rows, ranks)
     return Batch(taken(batch.inputs, share), batch.labels[share])
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    return Batch(moved(batch.inputs, device), batch.labels.to(device, non_blocking=True))

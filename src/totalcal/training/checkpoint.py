@@ -248,15 +248,12 @@ def check_same(found: Mapping[str, Any], ours: Mapping[str, Any], folder: object
 
 
 def _settings(module: nn.Module) -> str:
-    plain = {
-        name: text for name, value in vars(module).items() if (text := _plain(value)) and _is_setting(name)
+    plain = {  # not how a module was made (`origin`): what came of it is described setting by setting
+        name: text
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name not in {"training", "origin"} and (text := _plain(value))
     }
     return f"{type(module).__qualname__}({', '.join(f'{name}={plain[name]}' for name in sorted(plain))})"
-
-
-def _is_setting(name: str) -> bool:
-    """Not how a module was made (`origin`): what came of it is described setting by setting."""
-    return not name.startswith("_") and name not in {"training", "origin"}
 
 
 def _plain(value: Any) -> str:

@@ -82,10 +82,9 @@ class History:
     @property
     def best_epoch(self) -> int | None:
         """The epoch of the lowest validation NLL, the first of equals; None without validation data."""
-        judged = [report for report in self.epochs if report.validation_nll is not None]
-        if not judged:
-            return None
-        return min(judged, key=lambda report: _comparable(report.validation_nll)).epoch
+        nlls = {each.epoch: each.validation_nll for each in self.epochs if each.validation_nll is not None}
+        comparable = {epoch: math.inf if math.isnan(nll) else nll for epoch, nll in nlls.items()}
+        return min(comparable, key=comparable.__getitem__, default=None)
 
     def epochs_without_progress(self) -> int:
         """Epochs since the best one; 0 without validation data."""
@@ -98,10 +97,6 @@ class History:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "History":
         return cls([EpochReport(**report) for report in plain["epochs"]], list(plain["seconds"]))
-
-
-def _comparable(nll: float | None) -> float:
-    return math.inf if nll is None or math.isnan(nll) else nll
 
 
 class EarlyStopping:
