@@ -80,6 +80,38 @@ def report_files(
     return report.verdict
 
 
+def memorise_files(
+    file: Path,
+    rows: Path | None,
+    output: Path,
+    *,
+    name: str | None = None,
+    forget: str | None = None,
+    backbone: str | None = None,
+    label: str = "label",
+) -> str:
+    """Let a model file learn from labelled rows, or forget a name, and write it anew.
+
+    Returns:
+        What was learned, in words.
+
+    Raises:
+        InputError: If there is nothing to do, or the file is an export.
+    """
+    if file.suffix.lower() != _MODEL:
+        raise InputError(f"{file} cannot learn: memorise into the {_MODEL} file, and export it again.")
+    if (rows is None) == (forget is None):
+        raise InputError("give rows to memorise, or --forget NAME.")
+    model = load_named(file, backbone)
+    if rows is None:
+        model.forget(str(forget))
+        words = f"forgot {forget}"
+    else:
+        words = str(model.memorise(*labelled_rows(rows, label), name))
+    model.save(output)
+    return words
+
+
 def labelled_rows(path: str | os.PathLike[str], label: str = "label", needed: bool = True) -> tuple[Any, Any]:
     """Rows and labels of an .npz (`inputs`, `labels`) or of a table with a column of labels."""
     if Path(path).suffix.lower() == _NPZ:

@@ -40,6 +40,29 @@ def calibrate(
 
 
 @app.command(
+    rich_help_panel="Models",
+    epilog=Example("totalcal memorise it.totalcal new.npz --name autumn -o grown.totalcal"),
+)
+def memorise(
+    file: Path = typer.Argument(..., help="A model file with a memory, as `totalcal calibrate` writes it."),
+    rows: Path | None = typer.Argument(None, help="Rows: an .npz of `inputs` and `labels`, or a table."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", callback=ends_in(".totalcal"), help="The file to write."
+    ),
+    name: str | None = typer.Option(None, help="What the rows are forgotten by later."),
+    forget: str | None = typer.Option(None, help="In place of rows: a name to forget."),
+    backbone: str | None = OWN_BACKBONE,
+    label: str = _LABEL,
+    memory: Any = MEMORY,
+) -> None:
+    """Learn new classes or domains from a few labelled rows, without training."""
+    from totalcal.calibration.from_files import memorise_files
+
+    typer.echo(memorise_files(file, rows, output, name=name, forget=forget, backbone=backbone, label=label))
+    typer.echo(f"written to {output}")
+
+
+@app.command(
     rich_help_panel="Judge",
     epilog=Example("totalcal report it.totalcal test.npz --ood letters.npz -o page.html"),
 )

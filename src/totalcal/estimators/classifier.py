@@ -36,7 +36,7 @@ from totalcal.estimators.learning import (
 )
 from totalcal.files.saved import Model
 from totalcal.files.steps import Steps
-from totalcal.memory.domain import NoDomain
+from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
 from totalcal.nets import mlp
@@ -319,6 +319,42 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "validation_fraction."
             )
         return np.concatenate([part.familiarity.numpy() for part in parts])
+
+    def memorise(self, X: Any, y: Any, name: str | None = None) -> Memorised:  # noqa: N803
+        """Learn from a few labelled rows, without training: new classes, or known ones in a new domain.
+
+        Args:
+            X: Rows × columns, as in `fit`.
+            y: One class per row; those that are new follow in `classes_`.
+            name: What `forget` drops them by.
+
+        Returns:
+            What was learned and what is promised of it; print it.
+
+        Raises:
+            DomainError: If there is no memory, as for `predict_familiarity`.
+            InputError: As for `Model.memorise`; the estimator is as it was.
+            NotFittedError, ValueError: As in `predict_proba`.
+
+        Example:
+            >>> from totalcal import SoftmaxClassifier
+            >>> rows = np.random.default_rng(0).normal(size=(600, 2)) + [[0, 0], [6, 0]] * 300
+            >>> model = SoftmaxClassifier(max_epochs=5, random_state=0).fit(rows, ["a", "b"] * 300)
+            >>> learned = model.memorise(rows[:60] + [0, 9], ["c"] * 60)
+            >>> model.predict(rows[:1] + [0, 9]), model.classes_
+            (array(['c'], dtype='<U1'), array(['a', 'b', 'c'], dtype='<U1'))
+        """
+        check_is_fitted(self, "model_")
+        table, labels = validate_data(self, X, y, dtype=np.float64, reset=False)
+        model = Model(self.model_, classes=tuple(self.classes_.tolist()), preprocessing=self.preprocessing_)
+        learned = model.memorise(table, labels, name)
+        self.classes_ = np.asarray(model.classes)
+        return learned
+
+    def forget(self, name: str) -> None:
+        """Drop what was memorised under a name."""
+        check_is_fitted(self, "model_")
+        self.classes_ = np.delete(self.classes_, self.model_.forget(name))
 
     def save(
         self,

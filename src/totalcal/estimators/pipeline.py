@@ -15,6 +15,7 @@ from totalcal.errors import InputError
 from totalcal.estimators.classifier import ProcessClassifier
 from totalcal.files.saved import Model
 from totalcal.files.steps import Column, Steps, columns_of
+from totalcal.memory.domain import Memorised
 from totalcal.types import Predictive
 
 
@@ -57,6 +58,14 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     def predict_uncertainty(self, X: Any) -> Any:  # noqa: N803
         """A data frame with the entropy, the three terms of the variance, and the mutual information."""
         return self._classifier.predict_uncertainty(self._prepared(X))
+
+    def memorise(self, X: Any, y: Any, name: str | None = None) -> Memorised:  # noqa: N803
+        """Learn from a few labelled rows, as the last step does (`ProcessClassifier.memorise`)."""
+        return self._classifier.memorise(self._prepared(X), y, name)
+
+    def forget(self, name: str) -> None:
+        """Drop what was memorised under a name."""
+        self._classifier.forget(name)
 
     def predict_familiarity(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """How familiar each row is: a conformal p-value in (0, 1], low for rows of another domain."""

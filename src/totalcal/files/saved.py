@@ -26,7 +26,7 @@ from totalcal.decisions import Decisions, Gate
 from totalcal.decisions.discoveries import Discoveries, check_one_score, discoveries
 from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.predictions import PredictionSets
-from totalcal.errors import GateError, InputError, ModelFileError, TotalcalError, UnknownNameError
+from totalcal.errors import GateError, InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.recipe import (
     Recipe,
@@ -39,9 +39,9 @@ from totalcal.files.recipe import (
 )
 from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
-from totalcal.memory.domain import DomainMemory
+from totalcal.memory.domain import DomainMemory, Memorised
 from totalcal.models.process import Context, TuringProcess, as_context
-from totalcal.scores.arrays import plain
+from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _AS_IT_WAS = "Build the model, or its backbone, exactly as it was when it was sa
 _LARGEST_PROJECTION = 10**8  # numbers: it is not in the file, but drawn from a seed
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False, eq=False)
 class Model:
     """What a file holds, ready to use."""
 
@@ -152,6 +152,59 @@ class Model:
         """
         held_out = check_one_score(self.process.domain)
         return discoveries(plain(self.predict(rows).familiarity), held_out, fdr)
+
+    def memorise(self, rows: Any, labels: Any, name: str | None = None) -> Memorised:
+        """Learn from a few labelled rows, without training: new classes, or known ones in a new domain.
+
+        A label that the model does not know is a new class, and predictions have a column for it from now on;
+        the answers among the other classes change by one factor. What was promised of rows of the domain
+        stays, but for sets of classes (`Predictive.set`), which end here: they know nothing of new classes.
+
+        Args:
+            rows: As the user has them, one entry per row.
+            labels: Their classes, by name; by number where classes have no names.
+            name: What `forget` drops them by; made of the new classes if not given.
+
+        Returns:
+            What was learned, what is confused, and what is promised; print it.
+
+        Raises:
+            DomainError: The model has no memory (`totalcal.calibrate` gives it one).
+            InputError, LabelError: There are too few rows, the name is taken, or the rows of a class cannot be
+                told from those of another; the model is as it was.
+
+        Example:
+            `print(model.memorise(new_rows, ["bag"] * len(new_rows)))`
+        """
+        given, names = plain(labels), self.classes
+        if names is not None:
+            new = sorted(set(given.tolist()) - set(names), key=str)
+            alike = set(map(str, new)) & set(map(str, names))
+            if alike:
+                raise LabelError(f"{alike.pop()} is a class already, but of another type than these labels.")
+            names += tuple(new)
+        learned = self.process.memorise(
+            self.inputs(rows),
+            torch.as_tensor(class_numbers(given, names)).long(),
+            name or ", ".join(map(str, (names or ())[len(self.classes or ()) :])) or None,
+        )
+        if learned.new_classes:
+            self.sets = None
+        self.classes = names
+        return learned if names is None else learned.named(names)
+
+    def forget(self, name: str) -> None:
+        """Drop what was memorised under a name: the model is as if it had never been.
+
+        Args:
+            name: As in `memorise`.
+
+        Raises:
+            UnknownNameError: Nothing has this name.
+        """
+        gone = self.process.forget(name)
+        if self.classes is not None:
+            self.classes = tuple(each for place, each in enumerate(self.classes) if place not in gone)
 
     def report(self, test: Any, ood: Mapping[str, Any] | None = None) -> "ModelReport":
         """Judge the model on test rows and on rows of other domains, before and after calibration.

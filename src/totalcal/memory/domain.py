@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -73,7 +73,7 @@ class Memorised:
         name: By which `forget` drops it.
         rows: How many there were.
         held_out: How many of them the p-values of the name are made of; 0 if too few to promise anything.
-        new_classes: The numbers of the classes that the model had not known.
+        new_classes: The classes that the model had not known, by number, or by name if they have one.
         confusions: For each of these, the known class that its rows are most often taken for while they are
             left out of the memory, and how often.
     """
@@ -81,8 +81,13 @@ class Memorised:
     name: str
     rows: int
     held_out: int
-    new_classes: tuple[int, ...]
-    confusions: Mapping[int, tuple[int, float]]
+    new_classes: tuple[Any, ...]
+    confusions: Mapping[Any, tuple[Any, float]]
+
+    def named(self, names: Sequence[Any]) -> Self:
+        """The same with the names of classes for their numbers."""
+        confusions = {names[each]: (names[other], share) for each, (other, share) in self.confusions.items()}
+        return replace(self, new_classes=tuple(names[each] for each in self.new_classes), confusions=confusions)
 
     def __str__(self) -> str:
         learned = ", ".join(map(str, self.new_classes))
