@@ -9,7 +9,7 @@ from torch import Tensor
 
 import totalcal
 from totalcal import MODELS, Pipeline, SoftmaxClassifier, remember
-from totalcal.cli.app import main
+from totalcal.cli import app, run_application
 from totalcal.errors import DomainError, InputError, LabelError, UnknownNameError
 from totalcal.files.predicting.exported import open_exported
 from totalcal.files.saved import Model
@@ -114,19 +114,27 @@ def test_an_export_answers_with_what_was_learned_and_cannot_learn(model: Model, 
     assert exported.classes == (*NAMES, "dog")
     found = exported.predict(rows.numpy())
     assert_allclose(found["probabilities"], model.predict(rows).probabilities, atol=1e-5)
-    code = main(["memorise", str(tmp_path / "it.pt2"), "x.npz", "-o", str(tmp_path / "o.totalcal")])
+    code = run_application(
+        app, ["memorise", str(tmp_path / "it.pt2"), "x.npz", "-o", str(tmp_path / "o.totalcal")]
+    )
     assert code != 0
 
 
 def test_the_command_line_memorises_and_forgets(model: Model, tmp_path, capsys) -> None:
     model.save(tmp_path / "it.totalcal")
     np.savez(tmp_path / "new.npz", inputs=new_rows(2, 60).numpy(), labels=np.array(["dog"] * 60))
-    words = ["memorise", str(tmp_path / "it.totalcal"), str(tmp_path / "new.npz"), "-o", str(tmp_path / "b.totalcal")]
-    assert main(words) == 0
+    words = [
+        "memorise",
+        str(tmp_path / "it.totalcal"),
+        str(tmp_path / "new.npz"),
+        "-o",
+        str(tmp_path / "b.totalcal"),
+    ]
+    assert run_application(app, words) == 0
     assert "new classes dog" in capsys.readouterr().out
     assert totalcal.load(tmp_path / "b.totalcal").classes == (*NAMES, "dog")
     words = ["memorise", str(tmp_path / "b.totalcal"), "--forget", "dog", "-o", str(tmp_path / "c.totalcal")]
-    assert main(words) == 0
+    assert run_application(app, words) == 0
     assert totalcal.load(tmp_path / "c.totalcal").classes == NAMES
 
 
@@ -151,7 +159,7 @@ def test_what_cannot_be_memorised_is_said_in_words(model: Model) -> None:
         model.memorise(new_rows(2, 1), ["dog"])
     with pytest.raises(InputError, match="shape"):
         model.memorise(torch.randn(20, 5), ["dog"] * 20)
-    with pytest.raises(LabelError):
+    with pytest.raises(InputError, match="labels of shape"):
         model.memorise(new_rows(2, 20), ["dog"] * 19)
     numbered = Model(model.process, classes=(1, 2, 3))
     with pytest.raises(LabelError, match="another type"):

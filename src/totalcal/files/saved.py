@@ -170,8 +170,8 @@ class Model:
 
         Raises:
             DomainError: The model has no memory (`totalcal.calibrate` gives it one).
-            InputError, LabelError: There are too few rows, the name is taken, or the rows of a class cannot be
-                told from those of another; the model is as it was.
+            InputError, LabelError: There are too few rows, the name is taken, or a class cannot be told from
+                another; the model is as it was.
 
         Example:
             `print(model.memorise(new_rows, ["bag"] * len(new_rows)))`

@@ -87,7 +87,9 @@ class Memorised:
     def named(self, names: Sequence[Any]) -> Self:
         """The same with the names of classes for their numbers."""
         confusions = {names[each]: (names[other], share) for each, (other, share) in self.confusions.items()}
-        return replace(self, new_classes=tuple(names[each] for each in self.new_classes), confusions=confusions)
+        return replace(
+            self, new_classes=tuple(names[each] for each in self.new_classes), confusions=confusions
+        )
 
     def __str__(self) -> str:
         learned = ", ".join(map(str, self.new_classes))
