@@ -37,7 +37,7 @@ def main() -> None:
 
     @torch.no_grad()
     def moments(rows: Tensor) -> Tensor:
-        return model.predict_moments(rows).probabilities
+        return model.predict(rows, draws="moments").probabilities
 
     compiled_loss, compiled_moments = torch.compile(loss), torch.compile(moments)
     steps = {

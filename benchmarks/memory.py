@@ -71,7 +71,7 @@ def few(rows: Rows, per_class: int, seed: int) -> Rows:
 
 def judged(model: TuringProcess, rows: Rows) -> list[float]:
     """Error %, NLL, ECE %."""
-    found = model.predict_shared(rows[0]).probabilities
+    found = model.predict(rows[0]).probabilities
     truth = rows[1]
     return [100 * scores.error(found, truth), scores.nll(found, truth), 100 * float(scores.ece(found, truth))]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from totalcal import fit, softmax
-from totalcal.types import PointMass, Predictive
+from totalcal.types import Draws, PointMass, Predictive
 from totalcal_lab.backbones import lenet5
 from totalcal_lab.backbones.nets import GREY
 from totalcal_lab.grid.building import load_data, training_options
@@ -61,7 +61,7 @@ class Members:
 
     @torch.no_grad()
     def predict(
-        self, inputs: Tensor, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Tensor, *, draws: Draws = "auto", seed: int = 0, context: object = None
     ) -> Predictive:
         return Predictive(PointMass(self.net.answers(inputs)), members=self.net.members)
 

@@ -65,7 +65,7 @@ def summary(model: TuringProcess, rows: Tensor, draws: Draws) -> list[np.ndarray
     """Probabilities, entropy and the three terms."""
     blocks: list[list[Tensor]] = []
     for block in rows.split(BLOCK):
-        found: Predictive = model.predict(block, draws)
+        found: Predictive = model.predict(block, draws=draws)
         blocks.append([found.probabilities, found.entropy, *found.decompose().summed()])
     return [torch.cat(column).numpy() for column in zip(*blocks, strict=True)]
 
@@ -157,7 +157,7 @@ def of_tables() -> None:
 def timed(process: TuringProcess, rows: Tensor, draws: Draws, seed: int) -> tuple[list[np.ndarray], float]:
     """Probabilities, entropy and terms, with draws that all rows share, and the CPU seconds they took."""
     start = time.process_time()
-    found = process.predict_shared(rows, draws, seed=seed)
+    found = process.predict(rows, draws=draws, seed=seed)
     parts = [found.probabilities, found.entropy, *found.decompose().summed()]
     return [part.numpy() for part in parts], time.process_time() - start
 

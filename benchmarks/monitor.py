@@ -45,7 +45,7 @@ def cost(rounds: int) -> None:
         {
             "monitor": lambda: Monitor.start({"score": held_out}).update({"score": new}),
             "plain loop": lambda: plain_loop(held_out, new),
-            "LeNet5": lambda: model.predict_shared(images),
+            "LeNet5": lambda: model.predict(images),
         },
         rounds,
     )

@@ -49,7 +49,7 @@ def write_model(path: Path) -> None:
     totalcal.remember(model, (images[:800], labels[:800]), (images[800:], labels[800:]))
     gate = Gate.fit(model, images[800:], labels[800:], rule=FalseRejection(0.05))
     given = Preprocessing((1, 28, 28), torch.tensor(0.0), torch.tensor(1.0))
-    monitor = Monitor.start(watched_scores(model.predict_shared(images[800:])))
+    monitor = Monitor.start(watched_scores(model.predict(images[800:])))
     totalcal.save(model, path, gate=gate, preprocessing=given, monitor=monitor)
 
 

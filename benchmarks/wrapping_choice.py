@@ -130,8 +130,7 @@ def wrapped(settings: Settings, known: Outputs, seed: int) -> Judged:
         optimisation=Optimisation(learning_rate=learning_rate),
         progress=False,
     )
-    generator = torch.Generator().manual_seed(seed)
-    rows, ood = (model.predict(x, generator=generator) for x in (known.judge.inputs, known.ood_inputs))
+    rows, ood = (model.predict(x, seed=seed) for x in (known.judge.inputs, known.ood_inputs))
     return Judged(rows, known.judge.labels, ood)
 
 

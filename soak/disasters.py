@@ -623,9 +623,9 @@ def threads(seed: int) -> Iterator[tuple[str, str]]:
         totalcal.remember(net, (inputs, labels), (inputs.flip(0), labels.flip(0)), progress=False)
         net.train()
         blocks = [inputs[start : start + 6] for start in range(0, 120, 6)] * 4
-        alone = [net.predict_shared(block).probabilities for block in blocks[:20]] * 4
+        alone = [net.predict(block).probabilities for block in blocks[:20]] * 4
         with ThreadPoolExecutor(16) as pool:
-            found = list(pool.map(net.predict_shared, blocks))
+            found = list(pool.map(net.predict, blocks))
         same = net.training and all(
             torch.equal(each.probabilities, right) for each, right in zip(found, alone, strict=True)
         )

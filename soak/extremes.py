@@ -159,10 +159,9 @@ def predicting(name: str, call: Callable[[World, Tensor], Predictive], remembers
         check_prediction(found)
         if not unmoved(here.model, before):
             raise Wrong("predicting changed the model")
-        if found.sampling is not None and (found.sampling.draws == 0 or found.sampling.seed is not None):
-            sound = rows.clone()
-            sound[2] = sound[1]
-            check_others(found, call(here, sound), len(rows))
+        sound = rows.clone()
+        sound[2] = sound[1]
+        check_others(found, call(here, sound), len(rows))
 
     return case
 
@@ -370,7 +369,6 @@ def doors() -> Iterator[tuple[str, Door]]:
     ways: dict[str, Callable[[World, Tensor], Predictive]] = {
         "predict": lambda here, rows: here.model.predict(rows, context=here.context),
         "predict, means": lambda here, rows: here.model.predict(rows, draws=0, context=here.context),
-        "predict_shared": lambda here, rows: here.model.predict_shared(rows, context=here.context),
         "moments": lambda here, rows: here.model.predict(rows, draws="moments", context=here.context),
     }
     for name in MODELS:

@@ -186,6 +186,17 @@ def in_precision_of(module: nn.Module, inputs: Inputs) -> Inputs:
     return mapped(change, inputs)
 
 
+def received_by(module: nn.Module, inputs: Inputs) -> Inputs:
+    """Inputs on the module's device, and in its precision: the one rule for rows that come from elsewhere."""
+    first = next(module.parameters(), None)
+    if first is None or all(
+        part.device == first.device and (part.dtype == first.dtype or not part.is_floating_point())
+        for part in tensors(inputs)
+    ):
+        return inputs
+    return mapped(lambda part: part.to(first.device), in_precision_of(module, inputs))
+
+
 def in_types_of(like: Inputs, inputs: Inputs) -> Inputs:
     """Rows of the same kind as `like` in its types, so that both can be joined."""
     types = iter([tensor.dtype for tensor in tensors(like)])

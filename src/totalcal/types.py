@@ -38,8 +38,11 @@ __all__ = [
 ]
 
 
-Draws = int | Literal["moments"]
-"""How many draws of θ; "moments" takes none, and lets fixed points stand for what is random."""
+Draws = int | Literal["auto", "moments"]
+"""How many draws of θ, 0 for means; "moments" takes none, and lets fixed points stand for what is random.
+
+"auto" is what was measured to be better of moments and ten draws; ten, until it is measured.
+"""
 
 
 class Batch(NamedTuple):
@@ -337,24 +340,29 @@ class MemoryUpdate(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the draws of θ behind a prediction were made: what has to be alike for scores to compare.
+    """How a prediction came about: what has to be alike for scores to compare. `str` says it in words.
 
     Attributes:
         draws: How many; 0 where nothing was drawn, so that the prediction is the same every time; "moments"
-            where fixed points, which all rows share, stand for the moments of the weights and the memory.
-        seed: What the draws are a function of; None where they came from a generator that goes on.
-        shared: Whether all rows, of all calls with this seed, met the same draws.
+            where fixed points stand for the moments of the weights and the memory.
+        seed: What the draws, which all rows share, are a function of. None where nothing was drawn, or where
+            the draws are somebody else's.
     """
 
-    draws: Draws
+    draws: int | Literal["moments"]
     seed: int | None = None
-    shared: bool = False
+
+    def __str__(self) -> str:
+        if self.draws in (0, "moments"):
+            return "by moments" if self.draws else "without draws"
+        made = "of its own" if self.seed is None else f"of seed {self.seed}"
+        return f"with {self.draws} draw{'s' * (self.draws != 1)} {made}"
 
 
 DETERMINISTIC = Sampling(draws=0)
 """Nothing is drawn: the means of the weights and of the memory."""
 
-BY_MOMENTS = Sampling(draws="moments", seed=0, shared=True)
+BY_MOMENTS = Sampling(draws="moments")
 """Nothing is drawn either: fixed points stand for the moments (`draws="moments"`)."""
 
 
@@ -382,19 +390,17 @@ class Familiarity(NamedTuple):
 class Predictive:
     """The predictive distribution of a batch: a belief over π for each draw of θ = (w, Z).
 
-    `belief` has the axes draws × batch × classes; `sampling` says how the draws were made, where it is known;
-    `domain` says how familiar the inputs are, where the predictor has a domain memory; `scores` are others
-    of how unfamiliar each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. With
-    `paired`, draw i + ⌈n / 2⌉ of n may be draw i with its noise negated. Those of an ensemble's `members`
-    stand one member after the other. A `totalcal.Model` adds what it knows of its held-out rows, `sets` of
-    classes and the `gate` that decides, and the names of its `classes`.
+    `belief` has the axes draws × batch × classes; `sampling` says how the draws were made; `domain` says how
+    familiar the inputs are, where the predictor has a domain memory; `scores` are others of how unfamiliar
+    each input is, by name, such as the post-hoc ones of `totalcal.baselines.ood`. Draws of an ensemble's
+    `members` stand one member after the other. A `totalcal.Model` adds what it knows of its held-out rows,
+    `sets` of classes and the `gate` that decides, and the names of its `classes`.
     """
 
     belief: Belief
-    sampling: Sampling | None = None
+    sampling: Sampling = DETERMINISTIC
     domain: Familiarity | None = None
     scores: Mapping[str, Tensor] = field(default_factory=dict)
-    paired: bool = False
     members: int = 1
     sets: "SetRule | None" = None
     gate: "DecisionRule | None" = None
@@ -564,8 +570,8 @@ class Predictive:
 
     @cached_property
     def _decomposition(self) -> Decomposition:
-        complete = self.sampling == BY_MOMENTS
-        return decompose(self.belief.mean, self.belief.variance, self.paired, complete, self.members)
+        complete, paired = self.sampling == BY_MOMENTS, self.sampling.seed is not None
+        return decompose(self.belief.mean, self.belief.variance, paired, complete, self.members)
 
     def set(self, coverage: float = 0.9) -> Tensor:
         """Batch × classes: the classes that cannot be ruled out; the true one is among them so often.
@@ -597,12 +603,9 @@ class Predictive:
         domain = Familiarity(*map(torch.cat, zip(*known, strict=True))) if len(known) == len(parts) else None
         shared = [name for name in parts[0].scores if all(name in part.scores for part in parts)]
         scores = {name: torch.cat([part.scores[name] for part in parts]) for name in shared}
-        paired = any(part.paired for part in parts)  # right for independent draws too
-        sampling = ways.pop() if len(ways) == 1 else None
+        sampling = ways.pop() if len(ways) == 1 else Sampling(parts[0].draws)
         first = parts[0]
-        return cls(
-            belief, sampling, domain, scores, paired, first.members, first.sets, first.gate, first.classes
-        )
+        return cls(belief, sampling, domain, scores, first.members, first.sets, first.gate, first.classes)
 
 
 def named_array(names: Sequence[Any]) -> Any:
@@ -629,14 +632,15 @@ class SetRule(Protocol):
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What `evaluate` takes: our models, baselines, wrapped external ones.
+    """What predicts, and all that does: our models, files, estimators, baselines, wrapped external ones.
 
     `inputs` are whatever it is made for: a tensor, or a mapping or tuple of tensors (`totalcal.inputs`). One
-    that does not draw takes `draws` and `generator` and leaves them alone.
+    that does not draw takes `draws` and `seed` and leaves them alone. A row's prediction is a function of the
+    row and the seed, whatever other rows there are.
     """
 
     def predict(
-        self, inputs: Any, *, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Any, *, draws: Draws = "auto", seed: int = 0, context: Any = None
     ) -> Predictive:
         """The predictive distribution of each row."""
         ...

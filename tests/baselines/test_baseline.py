@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from totalcal import models, registry
 from totalcal.baselines import BASELINES, Ensemble, MCDropout, baseline_named, temperature_scaled
-from totalcal.errors import InputError, UnknownNameError
+from totalcal.errors import ContextError, InputError, UnknownNameError
 from totalcal.nets import mlp
 from totalcal.scores import evaluate, from_arrays, from_module, nll
 
@@ -84,51 +84,101 @@ def test_logits_beyond_what_a_probability_can_hold_have_a_temperature():
     assert scaled.nll_after < scaled.nll_before
 
 
+class LastMean(nn.Module):
+    def forward(self, rows):
+        return rows.mean(1)
+
+
 INPUTS = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def test_each_pass_is_a_draw():
-    predictive = MCDropout(mlp(3, 2, dropout=0.5), "logits").predict(INPUTS, draws=7, generator=generator())
+    predictive = MCDropout(mlp(3, 2, dropout=0.5), "logits").predict(INPUTS, draws=7, seed=0)
     assert predictive.draws == 7
     assert predictive.decompose().reducible.max() > 0
     assert predictive.decompose().irreducible.max() == 0
 
 
-def test_the_generator_repeats_it_and_the_global_one_is_left_alone():
+def test_the_seed_repeats_it_and_the_global_one_is_left_alone():
     baseline = MCDropout(mlp(3, 2, dropout=0.5), "logits")
     torch.manual_seed(5)
     untouched = torch.rand(1)
     torch.manual_seed(5)
-    first, again, other = (baseline.predict(INPUTS, generator=generator(s)).probabilities for s in (1, 1, 2))
+    first, again, other = (baseline.predict(INPUTS, seed=s).probabilities for s in (1, 1, 2))
     assert torch.equal(torch.rand(1), untouched)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_only_dropout_is_switched_on_and_modes_come_back():
-    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2)).eval()
+@pytest.mark.parametrize("training", [False, True])
+def test_only_dropout_is_switched_on_and_modes_stay(training):
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2)).train(training)
     before = net[1].running_mean.clone()
     MCDropout(net, "logits").predict(INPUTS)
     assert torch.equal(net[1].running_mean, before)
-    assert not any(part.training for part in net.modules())
+    assert all(part.training is training for part in net.modules())
 
 
-def test_threads_do_not_switch_each_other_s_dropout_off():
-    baseline = MCDropout(mlp(3, 2, dropout=0.5).eval(), "logits")
+def test_it_may_predict_beside_other_predictors_of_the_same_net():
+    net = mlp(3, 2, (32,), dropout=0.5)
+    dropping, plain = MCDropout(net, "logits"), from_module(net, "logits")
+    expected = [each.predict(INPUTS).probabilities for each in (dropping, plain)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: baseline.predict(INPUTS, draws=20), range(40)))
-    assert all(prediction.decompose().reducible.max() > 0 for prediction in found)
+        found = list(pool.map(lambda turn: (dropping, plain)[turn % 2].predict(INPUTS), range(300)))
+    for turn, prediction in enumerate(found):
+        assert torch.equal(prediction.probabilities, expected[turn % 2])
+    assert all(part.training for part in net.modules())
+
+
+def test_it_follows_the_weights_of_the_net():
+    net = mlp(3, 2, dropout=0.5)
+    baseline = MCDropout(net, "logits")
+    before = baseline.predict(INPUTS).probabilities
+    with torch.no_grad():
+        net[-1].bias.add_(torch.tensor([5.0, 0.0]))
+    assert (baseline.predict(INPUTS).probabilities[:, 0] > before[:, 0]).all()
+
+
+DROPPING = {
+    "units": (nn.Sequential(nn.Dropout(0.4), nn.Flatten(), nn.Linear(24, 2)), (6, 4)),
+    "channels": (nn.Sequential(nn.Dropout1d(0.4), nn.Flatten(), nn.Linear(24, 2)), (6, 4)),
+    "pictures": (nn.Sequential(nn.Dropout2d(0.4), nn.Flatten(), nn.Linear(24, 2)), (6, 2, 2)),
+    "alpha": (nn.Sequential(nn.AlphaDropout(0.4), nn.Flatten(), nn.Linear(24, 2)), (6, 4)),
+    "alpha by channels": (nn.Sequential(nn.FeatureAlphaDropout(0.4), nn.Flatten(), nn.Linear(24, 2)), (6, 4)),
+    "positions": (
+        nn.Sequential(nn.Flatten(0, 1), nn.Dropout(0.4), nn.Unflatten(0, (-1, 6)), LastMean()),
+        (6, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DROPPING)
+def test_a_row_s_draws_do_not_mind_its_company(kind):
+    net, shape = DROPPING[kind]
+    rows = torch.randn(10, *shape, generator=torch.Generator().manual_seed(0))
+    baseline = MCDropout(net, "logits")
+    whole = baseline.predict(rows, draws=6).belief.mean
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
+    parts = [baseline.predict(part, draws=6).belief.mean for part in rows[order].split(3)]
+    assert_close(torch.cat(parts, 1), whole[:, order])
+    assert not torch.equal(whole[0], whole[1])
+
+
+@pytest.mark.parametrize("kind", ["units", "channels", "alpha", "alpha by channels"])
+def test_masks_have_the_mean_and_the_deviation_of_torch_s(kind):
+    layer = DROPPING[kind][0][0]
+    rows = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(0))
+    own = MCDropout(nn.Sequential(layer, nn.Flatten()), "logits").predict(rows, draws=4000).belief.logits
+    theirs = torch.stack([layer.train()(rows).flatten(1) for _ in range(4000)])
+    assert_close(own.mean(0).float(), theirs.mean(0), rtol=0, atol=0.1)
+    assert_close(own.std(0).float(), theirs.std(0), rtol=0.1, atol=0)
 
 
 def test_the_mean_over_many_passes_is_the_expectation():
     """One input of 1 through dropout ½ and the identity: the logit is 0 or 2, half of the time each."""
     net = nn.Sequential(nn.Dropout(0.5), nn.Linear(1, 2, bias=False))
     net[1].weight.data = torch.tensor([[1.0], [0.0]])
-    predictive = MCDropout(net, "logits").predict(torch.ones(1, 1), draws=4000, generator=generator())
+    predictive = MCDropout(net, "logits").predict(torch.ones(1, 1), draws=4000, seed=0)
     expected = (0.5 + torch.sigmoid(torch.tensor(2.0))) / 2
     assert predictive.probabilities[0, 0].item() == pytest.approx(expected.item(), abs=0.01)
 
@@ -143,8 +193,10 @@ def test_a_net_without_dropout_and_no_draws_are_refused():
         MCDropout(mlp(3, 2), "logits")
     with pytest.raises(InputError, match="dropout layer"):
         MCDropout(nn.Dropout(0.0), "logits")
-    with pytest.raises(InputError, match="one draw"):
-        MCDropout(mlp(3, 2, dropout=0.5), "logits").predict(INPUTS, draws=0)
+    with pytest.raises(InputError, match="0 draws or more"):
+        MCDropout(mlp(3, 2, dropout=0.5), "logits").predict(INPUTS, draws="moments")
+    with pytest.raises(ContextError, match="no context"):
+        MCDropout(mlp(3, 2, dropout=0.5), "logits").predict(INPUTS, context=(INPUTS, LABELS))
 
 
 LABELS = torch.arange(12) % 2
@@ -201,9 +253,7 @@ def test_every_baseline_is_built_from_a_way_to_train_nets(name):
         return mlp(3, 2, dropout=dropout)
 
     predictor = baseline_named(name)(train_net, (INPUTS, LABELS))
-    assert evaluate(predictor, (INPUTS, LABELS), draws=3).draws == {"ensemble": 5, "mc_dropout": 3}.get(
-        name, 1
-    )
+    assert evaluate(predictor, (INPUTS, LABELS), draws=3).draws == (3 if name == "mc_dropout" else 0)
     assert asked == {"ensemble": [(m, 0.0) for m in range(5)], "mc_dropout": [(0, 0.2)]}.get(name, [(0, 0.0)])
 
 

@@ -73,10 +73,7 @@ def wrapped(net, held_out, seed):
 def judged(predictor, rows):
     """Error, NLL, ECE and 1 − AUROC against letters: all the lower the better."""
     inputs, labels = digits()
-    known, ood = (
-        predictor.predict(shown, generator=torch.Generator().manual_seed(0))
-        for shown in (inputs[rows], ood_inputs())
-    )
+    known, ood = (predictor.predict(shown, seed=0) for shown in (inputs[rows], ood_inputs()))
     return [
         scores.error(known.probabilities, labels[rows]),
         scores.nll(known.probabilities, labels[rows]),

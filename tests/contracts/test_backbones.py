@@ -109,14 +109,13 @@ def test_many_threads_predict_as_one_does(name: str, net: Callable[[], nn.Module
     model = made(name, net)  # in training mode, and not yet used
     context, rows = context_for(model, data), data.inputs[:7]
 
-    def predicted(call: int) -> tuple[Tensor, Tensor]:
-        alone = model.predict(rows, 3 + call % 4, context, seeded(call)).belief.mean
-        return alone, model.predict_shared(rows, 3, context, call).belief.mean
+    def predicted(call: int) -> Tensor:
+        return model.predict(rows, draws=3 + call % 4, context=context, seed=call).belief.mean
 
     with ThreadPoolExecutor(8) as threads:
         together = list(threads.map(predicted, range(40)))
     for found, expected in zip(together, map(predicted, range(40)), strict=True):
-        assert all(map(torch.equal, found, expected))
+        assert torch.equal(found, expected)
     assert all(part.training for part in model.modules())
 
 
@@ -127,24 +126,18 @@ def test_a_model_trains_and_predicts_around_any_net(
     model = made(name, net)
     model(data.inputs, data.labels, context=10).total(examples=96).backward()
     context = context_for(model, data)
-    first, second = (model.predict(data.inputs, 10, context, seeded(1)) for _ in range(2))
+    first, second = (model.predict(data.inputs, draws=10, context=context, seed=1) for _ in range(2))
     assert torch.equal(first.belief.mean, second.belief.mean)
     torch.testing.assert_close(first.probabilities.sum(-1), torch.ones(len(data.labels)).double())
 
 
 @pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("way", ["predict", "predict_shared"])
-def test_ten_draws_say_on_average_what_many_say(net: Callable[[], nn.Module], way: str, data: Batch) -> None:
+def test_ten_draws_say_on_average_what_many_say(net: Callable[[], nn.Module], data: Batch) -> None:
     """E[reducible] does not depend on the number of draws, nor on how a net's structure lets them be made."""
     model, rows = made("bnn", net, log_variance=-2.0).eval(), data.inputs[:4]
 
     def reducible(draws: int, seed: int) -> Tensor:
-        generator = seeded(seed)
-        predict = {
-            "predict": lambda: model.predict(rows, draws, generator=generator),
-            "predict_shared": lambda: model.predict_shared(rows, draws, seed=seed),
-        }
-        return predict[way]().decompose().reducible.sum()
+        return model.predict(rows, draws=draws, seed=seed).decompose().reducible.sum()
 
     few = torch.stack([reducible(10, seed) for seed in range(300)])
     error = few.std() / 300**0.5
@@ -153,7 +146,7 @@ def test_ten_draws_say_on_average_what_many_say(net: Callable[[], nn.Module], wa
     assert error < 0.06 * many, "the test would see a bias of a tenth"
 
 
-@pytest.mark.parametrize("way", ["predict", "predict_shared", "encode"])
+@pytest.mark.parametrize("way", ["predict", "encode"])
 def test_a_layer_that_is_used_again_keeps_its_weights(way: str) -> None:
     """Twenty steps of h ← h + w h / 20 with w ~ N(0, σ²): the variance is that of (1 + w / 20)²⁰."""
 
@@ -176,7 +169,7 @@ def test_a_layer_that_is_used_again_keeps_its_weights(way: str) -> None:
             torch.stack([model.encode(rows, seeded(seed))[:, 0] for seed in range(3000)]).detach().double()
         )
     else:
-        log_mean = getattr(model, way)(rows, 20_000).belief.log_mean
+        log_mean = model.predict(rows, draws=20_000).belief.log_mean
         logits = log_mean[..., 0] - log_mean[..., 1]
     weights = torch.randn(1_000_000, generator=seeded(), dtype=torch.float64)
     expected = (1 + weights / 20).pow(20).log().var()  # of a log: the distribution itself has heavy tails
@@ -190,7 +183,7 @@ def test_hooks_see_what_a_net_does_and_what_they_keep_stays(name: str, data: Bat
     net[1].register_forward_hook(lambda _, __, output: kept.append((output, output.clone())))
     model = MODELS[name](net, num_classes=CLASSES)
     model.predict(data.inputs, context=context_for(model, data))
-    model.predict(data.inputs, 0, context_for(model, data))
+    model.predict(data.inputs, draws=0, context=context_for(model, data))
     model.encode(data.inputs)
     outside = [(seen, copied) for seen, copied in kept if not torch._C._functorch.is_batchedtensor(seen)]
     assert len(kept) >= 6
@@ -205,19 +198,18 @@ def test_predictions_leave_batch_statistics_alone_and_do_not_mix_draws(
 ) -> None:
     model = made(name, lambda: batch_norm(track)).train(training)
     context, before = context_for(model, data), copy.deepcopy(model.state_dict())
-    found = model.predict(data.inputs, 5, context, seeded())
-    model.predict_shared(data.inputs, 5, context)
-    model.log_joint(data.inputs[:4], data.labels[:4], 5, context)
+    found = model.predict(data.inputs, draws=5, context=context)
+    model.log_joint(data.inputs[:4], data.labels[:4], draws=5, context=context)
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     assert model.training is training
-    expected = model.train(not training).predict(data.inputs, 5, context, seeded())
+    expected = model.train(not training).predict(data.inputs, draws=5, context=context)
     assert torch.equal(found.belief.mean, expected.belief.mean)
     if context is None and not track:  # a draw is what it would be without the other draws
         alike = made(name, lambda: batch_norm(track), log_variance=-60.0)
         for layer in stochastic_layers(alike.backbone):
             layer.weight_log_variance.data.fill_(-11.0)
-        single = alike.predict(data.inputs, 0).belief.log_mean
-        several = alike.predict(data.inputs, 6).belief.log_mean
+        single = alike.predict(data.inputs, draws=0).belief.log_mean
+        several = alike.predict(data.inputs, draws=6).belief.log_mean
         assert (several.mean(0) - single[0]).abs().max() < 1.0
 
 
@@ -278,10 +270,14 @@ def test_inputs_of_half_precision_are_taken_by_every_way(
     model = made(name, net)
     rows, given = data.inputs.to(dtype), context_for(model, data)
     context = None if given is None else Batch(given.inputs.to(dtype), given.labels)
-    expected = model.predict_shared(rows.float(), 5, given and Batch(context.inputs.float(), context.labels))
-    torch.testing.assert_close(model.predict_shared(rows, 5, context).belief.mean, expected.belief.mean)
-    model.predict(rows, 5, context)
-    model.log_joint(rows[:3], data.labels[:3], 5, context)
+    expected = model.predict(
+        rows.float(), draws=5, context=given and Batch(context.inputs.float(), context.labels)
+    )
+    torch.testing.assert_close(
+        model.predict(rows, draws=5, context=context).belief.mean, expected.belief.mean
+    )
+    model.predict(rows, draws=5, context=context)
+    model.log_joint(rows[:3], data.labels[:3], draws=5, context=context)
     assert torch.isfinite(model(rows, data.labels, 5).total(examples=96))
 
 
@@ -302,6 +298,5 @@ def test_a_net_of_half_precision_keeps_what_must_not_be_rounded(
     terms.total(examples=96).backward()
     given = context_for(model, data)
     context = None if given is None else Batch(given.inputs.to(dtype), given.labels)
-    for predict in (model.predict, model.predict_shared):
-        total = predict(data.inputs.to(dtype), 4, context).probabilities.sum(-1)
-        torch.testing.assert_close(total, torch.ones_like(total))
+    total = model.predict(data.inputs.to(dtype), draws=4, context=context).probabilities.sum(-1)
+    torch.testing.assert_close(total, torch.ones_like(total))

@@ -13,8 +13,7 @@ from totalcal.types import ContextUse
 def joint(model: TuringProcess, inputs: torch.Tensor, labels: torch.Tensor, data: Batch) -> torch.Tensor:
     needed = model.context_use is ContextUse.REQUIRED
     context = Batch(data.inputs[-8:], data.labels[-8:]) if needed else None
-    generator = torch.Generator().manual_seed(2)
-    return model.log_joint(inputs, labels, draws=50, context=context, generator=generator)
+    return model.log_joint(inputs, labels, draws=50, context=context, seed=2)
 
 
 def test_permuting_the_set_leaves_the_joint_alone(trained: TuringProcess, data: Batch) -> None:
@@ -82,8 +81,7 @@ def test_draws_in_a_joint_are_shared_by_its_rows(trained: TuringProcess, data: B
     context = Batch(data.inputs[-8:], data.labels[-8:]) if needed else None
 
     def log_joint(rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(0)
-        return trained.log_joint(rows, classes, draws=draws, context=context, generator=generator)
+        return trained.log_joint(rows, classes, draws=draws, context=context, seed=2)
 
     pair = log_joint(inputs.repeat(2, 1), labels.repeat(2))
     single = log_joint(inputs, labels)

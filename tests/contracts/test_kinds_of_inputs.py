@@ -16,6 +16,7 @@ from totalcal.baselines import Ensemble, MCDropout, temperature_scaled
 from totalcal.baselines.ood import OODScored
 from totalcal.decisions.rules import FalseRejection
 from totalcal.errors import ContextError, InputError, ShapeError
+from totalcal.parts.moments import NoMomentRuleError
 from totalcal.scores import ExternalPredictor, evaluate, from_module
 
 ROWS, LENGTH, CLASSES = 96, 5, 3
@@ -88,7 +89,7 @@ def parts(kind, batches):
 def test_predictions_are_those_of_the_net(inputs, net):
     model = totalcal.softmax(net, num_classes=CLASSES)
     assert_allclose(model.predict(inputs).probabilities, truth_of(net), atol=1e-6)
-    assert_allclose(model.predict_shared(inputs).probabilities, truth_of(net), atol=1e-6)
+    assert_allclose(model.predict(inputs).probabilities, truth_of(net), atol=1e-6)
     assert_allclose(model.encode(inputs).softmax(1).detach(), truth_of(net), atol=1e-6)
 
 
@@ -96,18 +97,17 @@ def test_draws_are_the_same_whatever_holds_the_rows(inputs, labels, net):
     torch.manual_seed(0)
     model = totalcal.etp(net, num_classes=CLASSES, layers="classifier")
     plain = {"input_ids": texts()[0], "attention_mask": texts()[1]}
-    seeded = lambda: torch.Generator().manual_seed(1)  # noqa: E731
-    found, expected = (model.predict(rows, generator=seeded()).probabilities for rows in (inputs, plain))
+    found, expected = (model.predict(rows).probabilities for rows in (inputs, plain))
     assert torch.equal(found, expected)
-    joint, expected = (model.log_joint(rows, labels, generator=seeded()) for rows in (inputs, plain))
+    joint, expected = (model.log_joint(rows, labels) for rows in (inputs, plain))
     assert torch.equal(joint, expected)
 
 
-def test_moments_take_all_kinds_or_say_that_draws_take_their_place(inputs, net):
+def test_moments_take_all_kinds_or_say_that_they_cannot(inputs, net):
     model = totalcal.wrap(net, num_classes=CLASSES)
     expected = model.predict({"input_ids": texts()[0], "attention_mask": texts()[1]}, draws="moments")
     assert torch.equal(model.predict(inputs, draws="moments").probabilities, expected.probabilities)
-    with pytest.warns(UserWarning, match="several tensors"):
+    with pytest.raises(NoMomentRuleError, match="several tensors"):
         totalcal.etp(net, num_classes=CLASSES).predict(inputs, draws="moments")
 
 
@@ -144,15 +144,15 @@ def test_a_context_and_a_memory_take_all_kinds(inputs, labels, net):
 
 
 def test_a_context_is_a_pair_or_has_its_labels_inside(inputs, labels, net, tmp_path):
-    anp, seeded = totalcal.anp(net, num_classes=CLASSES), lambda: torch.Generator().manual_seed(0)
-    expected = anp.predict(inputs, context=Batch(inputs, labels), generator=seeded()).probabilities
+    anp = totalcal.anp(net, num_classes=CLASSES)
+    expected = anp.predict(inputs, context=Batch(inputs, labels)).probabilities
     pairs = [(inputs, labels), (inputs, labels.numpy())]
     for context in pairs if isinstance(inputs, tuple) else [*pairs, {**inputs, "labels": labels}]:
-        found = anp.predict(inputs, context=context, generator=seeded()).probabilities
+        found = anp.predict(inputs, context=context).probabilities
         assert torch.equal(found, expected)
     totalcal.save(anp, tmp_path / "anp.totalcal", context=(inputs, labels))
-    again = totalcal.load(tmp_path / "anp.totalcal", backbone=net).predict_shared(inputs)
-    assert torch.equal(again.probabilities, anp.given((inputs, labels)).predict_shared(inputs).probabilities)
+    again = totalcal.load(tmp_path / "anp.totalcal", backbone=net).predict(inputs)
+    assert torch.equal(again.probabilities, anp.given((inputs, labels)).predict(inputs).probabilities)
     with pytest.raises(ContextError, match="labels"):
         anp.predict(inputs, context=texts()[0])
 
@@ -161,8 +161,8 @@ def test_a_file_keeps_a_context_of_any_kind(inputs, labels, net, tmp_path):
     model, context = totalcal.anp(net, num_classes=CLASSES), Batch(inputs, labels)
     totalcal.save(model, tmp_path / "anp.totalcal", context=context)
     again = totalcal.load(tmp_path / "anp.totalcal", backbone=net)
-    expected = model.given(context).predict_shared(inputs)
-    assert torch.equal(again.predict_shared(inputs).probabilities, expected.probabilities)
+    expected = model.given(context).predict(inputs)
+    assert torch.equal(again.predict(inputs).probabilities, expected.probabilities)
 
 
 def test_a_context_of_another_length_is_refused_with_a_remedy(net):
@@ -182,7 +182,7 @@ def test_wrap_remember_save_and_gate_take_all_kinds(inputs, labels, net, tmp_pat
     assert len(decisions.accepted) == ROWS
     totalcal.save(model, tmp_path / "texts.totalcal", gate=gate)
     again = totalcal.load(tmp_path / "texts.totalcal", backbone=net)
-    found, expected = (one.predict_shared(inputs) for one in (again, model))
+    found, expected = (one.predict(inputs) for one in (again, model))
     assert torch.equal(found.probabilities, expected.probabilities)
     assert_allclose(found.familiarity, expected.familiarity, atol=0.05)  # equal words tie
 

@@ -5,7 +5,6 @@ are exact sums. Held-out rows are drawn from it with replacement and predicted i
 """
 
 import csv
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -110,11 +109,11 @@ def is_kept(name, found):
 def test_every_gate_of_every_model_keeps_its_promise(name, rows):
     people, model = population(rows), predictor(name)
     generator = torch.Generator().manual_seed(4)
-    everybody = model.predict_shared(people.rows, draws=DRAWS)
+    everybody = model.predict(people.rows, draws=DRAWS)
     found = {}
     for split in range(SPLITS):
         inputs, labels = people.draw(25 if split % 2 else 80, generator)
-        prediction = model.predict_shared(inputs, draws=DRAWS)
+        prediction = model.predict(inputs, draws=DRAWS)
         for score in UNCERTAINTIES:
             for rule in RULES:
                 try:
@@ -126,39 +125,19 @@ def test_every_gate_of_every_model_keeps_its_promise(name, rows):
     assert [which for which, each in found.items() if not is_kept(which[1], each)] == []
 
 
-def forgetful(prediction):
-    """The prediction as one of unknown making, which is how gates saw all of them before."""
-    return replace(prediction, sampling=None)
-
-
-@pytest.mark.parametrize(("name", "score"), [("etp", "reducible"), ("neural_process", "mutual_information")])
-def test_draws_of_each_call_would_break_the_promise_and_are_refused(name, score):
-    """The simulation has the power to see what `predict` does: rows share draws, other calls have others."""
-    people, model = population(200), build(name, **({"layers": "none"} if name == "etp" else {}))
-    rule = RULES["false rejection"]
-    torch.manual_seed(0)
-    broken = simulated(lambda rows: forgetful(model.predict(rows, DRAWS)), people, rule, score)
-    assert np.mean([each.right_rejected for each in broken]) > 1.5 * rule.rate
-    kept = simulated(lambda rows: model.predict_shared(rows, DRAWS), people, rule, score)
-    assert is_kept("false rejection", list(kept))
-    rows, labels = people.draw(80, torch.Generator().manual_seed(0))
-    with pytest.raises(GateError, match=r"share draws that the next call makes anew.*Use Gate\.fit"):
-        Gate.fitted(model.predict(rows, DRAWS), labels, rule, score)
-
-
 @pytest.mark.parametrize(("name", "score"), [("bnn", "reducible"), ("etp", "reducible")])
 def test_a_gate_of_five_draws_refuses_ten_and_remakes_five(name, score):
     people, model = population(200), predictor(name)
     rows, labels = people.draw(80, torch.Generator().manual_seed(0))
     gate = Gate.fit(model, rows, labels, rule=RULES["coverage"], bars=score, draws=5, seed=7)
-    assert gate.sampling == Sampling(5, seed=7, shared=True)
+    assert gate.sampling == Sampling(5, seed=7)
     for other in (
-        model.predict_shared(people.rows, 10, seed=7),
-        model.predict_shared(people.rows, 5, seed=8),
+        model.predict(people.rows, draws=10, seed=7),
+        model.predict(people.rows, draws=5, seed=8),
     ):
-        with pytest.raises(GateError, match=r"fitted on predictions with 5 draws.*\(seed 7\).*but these are"):
+        with pytest.raises(GateError, match=r"fitted on predictions with 5 draws of seed 7, but these were"):
             gate(other)
-    again = gate(model.predict_shared(people.rows, 5, seed=7))
+    again = gate(model.predict(people.rows, draws=5, seed=7))
     assert again.verdicts == gate.decide(model, people.rows).verdicts
 
 
@@ -187,7 +166,7 @@ def test_the_decisions_are_the_same_through_a_file_and_on_the_command_line(name,
 
 
 def _has(model, rows, score):
-    values = UNCERTAINTIES[score](model.predict_shared(rows, 5))
+    values = UNCERTAINTIES[score](model.predict(rows, draws=5))
     return bool(values.max() > values.min())
 
 

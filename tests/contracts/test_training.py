@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Batch, TuringProcess, fit, train
-from totalcal.training.checkpoint import described
+from totalcal.training.checkpoint import layers_of
 from totalcal.types import LossTerms
 
 
@@ -120,4 +120,4 @@ def test_runs_of_one_seed_are_alike_with_workers_that_load_the_data(
 
 def test_a_checkpoint_describes_a_model_alike_in_every_process(model: TuringProcess) -> None:
     """An address in memory would make every process but the first refuse to go on."""
-    assert " at 0x" not in str(described(model))
+    assert " at 0x" not in str(layers_of(model))

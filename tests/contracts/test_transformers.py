@@ -71,14 +71,12 @@ def test_a_transformer_is_a_backbone(case, name):
     net, inputs, labels = case
     model = getattr(totalcal, name)(net, num_classes=CLASSES)
     totalcal.fit(model, (inputs, labels), epochs=1, batch_size=20, progress=False)
-    first, second = (
-        model.train().predict(inputs, generator=torch.Generator().manual_seed(1)) for _ in range(2)
-    )
+    first, second = (model.train().predict(inputs, seed=1) for _ in range(2))
     assert torch.equal(first.probabilities, second.probabilities)  # no dropout: evaluation mode for the pass
     assert all(part.training for part in model.modules())
-    rows = model.predict_shared(inputs).probabilities
+    rows = model.predict(inputs).probabilities
     few = totalcal.inputs.taken(inputs, slice(0, 7)) if isinstance(inputs, dict) else inputs[:7]
-    torch.testing.assert_close(model.predict_shared(few).probabilities, rows[:7], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(model.predict(few).probabilities, rows[:7], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["etp", "bnn", "wrap"])
@@ -96,7 +94,7 @@ def test_the_last_layer_alone_draws_and_learns_behind_a_frozen_rest(case, name):
     weights = ("weight_mean", "weight_log_variance", "bias")
     assert changed == {f"classifier.{weight}" for weight in weights}
     assert history.epochs[-1].weight_kl > 0
-    seen = model.predict(inputs, draws=200, generator=torch.Generator().manual_seed(0))
+    seen = model.predict(inputs, draws=200, seed=0)
     assert float(seen.decompose().reducible.sum()) > 0
 
 

@@ -122,7 +122,7 @@ def test_new_pictures_are_treated_as_the_training_pictures_were(folder, crop, tm
     with output.open(newline="") as file:
         found = [float(line["p(light)"]) for line in csv.DictReader(file)]
     inputs, labels = train.whole()
-    expected = model.predict_shared(inputs[labels == 1]).probabilities[:, 1]
+    expected = model.predict(inputs[labels == 1]).probabilities[:, 1]
     assert_allclose(found, expected, rtol=1e-4)
 
 

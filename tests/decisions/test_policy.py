@@ -104,6 +104,6 @@ def test_it_is_the_same_after_a_file():
 def test_predictions_of_other_draws_are_refused():
     logits, labels, statistic = world(100, np.random.default_rng(0))
     policy = three_verdicts(predicted(logits, statistic, statistic), labels)
-    other = Predictive(PointMass(torch.zeros(1, 4, 3)), Sampling(10, 0, shared=True))
+    other = Predictive(PointMass(torch.zeros(1, 4, 3)), Sampling(10, 0))
     with pytest.raises(GateError, match="draws"):
         policy(other)

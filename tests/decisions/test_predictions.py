@@ -93,13 +93,7 @@ def test_other_draws_and_too_few_rows_are_refused():
         PredictionSets.fitted(prediction, labels, 0.5, "largest")
     sets = PredictionSets.fitted(prediction, labels, 0.5)
     with pytest.raises(GateError, match="fit the sets again"):
-        sets(Predictive(prediction.belief, Sampling(10, 0, True)))
-
-
-def test_draws_of_each_call_are_refused():
-    prediction, labels = predictions(50, 3, 0)
-    with pytest.raises(GateError, match="makes anew"):
-        PredictionSets.fitted(Predictive(prediction.belief, Sampling(10)), labels)
+        sets(Predictive(prediction.belief, Sampling(10, 0)))
 
 
 def test_a_prediction_has_its_set_at_any_coverage_from_one_list_of_scores():
@@ -122,7 +116,7 @@ def test_sets_come_back_with_their_model_and_cover(tmp_path):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = totalcal.etp(mlp(2, 3), num_classes=3)
-    held_out = model.predict_shared(inputs[:1000], 5, seed=3)
+    held_out = model.predict(inputs[:1000], draws=5, seed=3)
     fitted = PredictionSets.fitted(held_out, labels[:1000], 0.8, "split")
     totalcal.save(model, tmp_path / "m.totalcal", sets=fitted)
     found = totalcal.load(tmp_path / "m.totalcal").predict(inputs[1000:].numpy()).set(coverage=0.9)
@@ -141,7 +135,7 @@ def test_many_rows_are_thinned_and_still_cover():
 
 def test_sets_go_through_json():
     prediction, labels = predictions(50, 3, 0)
-    sets = PredictionSets.fitted(Predictive(prediction.belief, Sampling(10, 3, True)), labels)
+    sets = PredictionSets.fitted(Predictive(prediction.belief, Sampling(10, 3)), labels)
     assert PredictionSets.from_json(json.loads(json.dumps(sets.as_json()))) == sets
 
 

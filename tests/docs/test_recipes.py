@@ -16,7 +16,7 @@ def rounds_of_calls(net, train, held_out, test, others, num_classes, path, again
     taught = totalcal.fit_wrapped(model, held_out, epochs=2, progress=False)
     assert "what you get" in str(taught)
     totalcal.remember(model, train, held_out, progress=False)
-    prediction = model.predict_shared(test[0], draws=4)
+    prediction = model.predict(test[0], draws=4)
     assert prediction.probabilities.shape == (len(test[1]), num_classes)
     assert (prediction.familiarity > 0).all()
     verdict = totalcal.evaluate(model, test, {"others": others}, draws=4, uncertainty="unfamiliarity")
@@ -77,7 +77,7 @@ def test_a_vision_transformer_of_hugging_face_is_a_net_as_it_is(name):
     data = {"pixel_values": pictures, "labels": labels}  # as the Trainer's batches are
     totalcal.fit(model, data, epochs=1, freeze_backbone=name == "wrap", progress=False)
     totalcal.remember(model, data, data)
-    by_name, alone = (model.predict_shared(rows) for rows in ({"pixel_values": pictures}, pictures))
+    by_name, alone = (model.predict(rows) for rows in ({"pixel_values": pictures}, pictures))
     assert torch.equal(by_name.probabilities, alone.probabilities)
     assert by_name.familiarity.shape == (60,)
 

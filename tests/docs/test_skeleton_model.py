@@ -33,7 +33,7 @@ def test_it_learns(data):
 
 
 def test_all_three_terms_are_there_and_add_up(data):
-    prediction = make_model().predict(data[0], draws=20, generator=torch.Generator().manual_seed(2))
+    prediction = make_model().predict(data[0], draws=20, seed=2)
     terms = prediction.decompose()
     p = prediction.probabilities
     assert all((term.sum(-1) > 0).all() for term in terms)

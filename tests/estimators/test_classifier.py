@@ -78,7 +78,7 @@ def test_the_frame_of_uncertainties_adds_up_to_the_variance(fitted, iris):
     frame = fitted.predict_uncertainty(iris[0])
     p = fitted.predict_proba(iris[0])
     assert list(frame.columns) == list(UNCERTAINTIES)
-    prediction = fitted.model_.predict_shared(fitted._inputs(iris[0]), fitted.draws)
+    prediction = fitted.model_.predict(fitted._inputs(iris[0]), draws=fitted.draws)
     of_draws = prediction.belief.mean.var(0, correction=0).sum(-1).numpy()
     expected = (p * (1 - p)).sum(1) + frame["reducible"] - of_draws  # p is sampled itself
     assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), expected, rtol=1e-9)

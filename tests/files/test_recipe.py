@@ -187,7 +187,7 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     again = load(tmp_path / "it", backbone=handed)
     assert recipe_of(again.process) is not None
     new = torch.randn(50, 4, dtype=precision)
-    found, expected = again.predict(new), model.predict_shared(new)
+    found, expected = again.predict(new), model.predict(new)
     assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
     assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
     assert "learned since: domain" in dict(summary(tmp_path / "it"))["domain"]

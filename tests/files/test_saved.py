@@ -29,9 +29,7 @@ def test_every_model_predicts_the_same_after_a_round_trip(name, tmp_path, rows, 
     given = context if name == "anp" else None
     save(model, tmp_path / "it.totalcal", context=given)
     again = load(tmp_path / "it.totalcal")
-    assert_array_equal(
-        again.predict(rows).probabilities, model.predict_shared(rows, context=given).probabilities
-    )
+    assert_array_equal(again.predict(rows).probabilities, model.predict(rows, context=given).probabilities)
 
 
 def test_everything_that_was_saved_comes_back(tmp_path, recipe, rows):
@@ -58,7 +56,7 @@ def test_a_model_comes_back_in_its_precision(tmp_path, recipe, rows):
     save(model, tmp_path / "it.totalcal", preprocessing=preprocessing)
     again = load(tmp_path / "it.totalcal")
     assert {parameter.dtype for parameter in again.process.parameters()} == {torch.float64}
-    expected = model.predict_shared(preprocessing(rows, torch.float64))
+    expected = model.predict(preprocessing(rows, torch.float64))
     assert_array_equal(again.predict(rows).probabilities, expected.probabilities)
 
 
@@ -103,7 +101,7 @@ def test_every_backbone_of_ours_is_made_again(name, make, tmp_path):
     model = make(BACKBONES[name](num_classes=3, **arguments), num_classes=3, num_cells=7).eval()
     save(model, tmp_path / "it.totalcal")
     again = load(tmp_path / "it.totalcal").predict(inputs)
-    assert_array_equal(again.entropy, model.predict_shared(inputs).entropy)
+    assert_array_equal(again.entropy, model.predict(inputs).entropy)
 
 
 def test_a_loaded_model_is_saved_again(tmp_path, rows):
@@ -122,7 +120,7 @@ def test_a_backbone_of_ones_own_is_handed_over(make, tmp_path, rows, context):
     with pytest.raises(ModelFileError, match=r"backbone\.weight\w*, .*shape"):
         load(tmp_path / "own.totalcal", backbone=nn.Linear(5, 3))
     again = load(tmp_path / "own.totalcal", backbone=nn.Linear(4, 3))
-    assert_array_equal(again.predict(rows).entropy, model.predict_shared(rows, context=given).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict(rows, context=given).entropy)
 
 
 def test_a_backbone_of_ours_that_was_changed_is_ones_own(tmp_path, rows):
@@ -135,7 +133,7 @@ def test_a_backbone_of_ours_that_was_changed_is_ones_own(tmp_path, rows):
     save(model, tmp_path / "own.totalcal")
     assert dict(summary(tmp_path / "own.totalcal"))["backbone"].startswith("of your own")
     again = load(tmp_path / "own.totalcal", backbone=changed())
-    assert_array_equal(again.predict(rows).entropy, model.predict_shared(rows).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict(rows).entropy)
 
 
 def test_a_backbone_too_many_is_refused(tmp_path):
@@ -154,7 +152,7 @@ def test_a_model_of_parts_of_ones_own_is_handed_over_whole(tmp_path, rows):
     with pytest.raises(ModelFileError, match=r"load\(path, model=…\)"):
         load(tmp_path / "own.totalcal")
     again = load(tmp_path / "own.totalcal", model=build())
-    assert_array_equal(again.predict(rows).entropy, model.predict_shared(rows).entropy)
+    assert_array_equal(again.predict(rows).entropy, model.predict(rows).entropy)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path, recipe):

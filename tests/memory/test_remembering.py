@@ -91,11 +91,9 @@ def test_a_memory_changes_no_prediction(model: TuringProcess) -> None:
         drawn, twin = trained(name), trained(name)
         remember(drawn, rows_of(0, 300), rows_of(1, 100))
         rows = rows_of(2, 50)[0]
-        with_it, without = (
-            m.predict(rows, generator=torch.Generator().manual_seed(0)) for m in (drawn, twin)
-        )
+        with_it, without = (m.predict(rows, seed=0) for m in (drawn, twin))
         assert torch.equal(with_it.belief.mean, without.belief.mean)
-        assert torch.equal(drawn.predict_shared(rows).belief.mean, twin.predict_shared(rows).belief.mean)
+        assert torch.equal(drawn.predict(rows).belief.mean, twin.predict(rows).belief.mean)
     with pytest.raises(DomainError):
         _ = bare.predict(rows_of(2, 5)[0]).familiarity
 
@@ -107,7 +105,7 @@ def test_familiarity_is_a_function_of_the_row_alone(name: str) -> None:
     rows = rows_of(2, 60, shift=0.5)[0]
     whole = drawn.predict(rows).unfamiliarity
     torch.testing.assert_close(drawn.predict(rows, draws=3).unfamiliarity, whole)
-    torch.testing.assert_close(drawn.predict_shared(rows, draws=1, seed=9).unfamiliarity, whole)
+    torch.testing.assert_close(drawn.predict(rows, draws=1, seed=9).unfamiliarity, whole)
     torch.testing.assert_close(drawn.predict(rows, draws=0).unfamiliarity, whole)
     parts = torch.cat([drawn.predict(part).unfamiliarity for part in rows.split(7)])
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-4)

@@ -57,7 +57,7 @@ def test_a_compiled_prediction_by_moments_has_the_probabilities_of_a_plain_one(b
     process = model().eval()
 
     def probabilities(rows: Tensor) -> Tensor:
-        return process.predict_moments(rows).probabilities
+        return process.predict(rows, draws="moments").probabilities
 
     compiled = torch.compile(probabilities, backend=backend)
     assert_close(compiled(ROWS), probabilities(ROWS), rtol=0, atol=1e-6)

@@ -1,6 +1,5 @@
 """Predictions by moments: near those of many draws, the same every time, with gradients, exportable."""
 
-import warnings
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from totalcal import BNNClassifier, Gate, load, remember, save
 from totalcal.errors import GateError
 from totalcal.files.saved import Model
 from totalcal.models import MODELS
-from totalcal.models.process import MomentsWarning, TuringProcess
+from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp, small_convnet
+from totalcal.parts.moments import NoMomentRuleError
 from totalcal.parts.weights import MeanFieldLinear
 from totalcal.types import BY_MOMENTS, DETERMINISTIC, Batch, ContextUse, Predictive
 
@@ -71,43 +71,39 @@ def test_a_row_has_one_answer_and_no_random_number_is_used_up(name) -> None:
     context = context and Batch(context.inputs.double(), context.labels)
     rows, state = inputs(5).double(), torch.get_rng_state()
     whole = model.predict(rows, draws="moments", context=context)
-    parts = Predictive.joined([model.predict_shared(row, "moments", context) for row in rows.split(1)])
+    parts = Predictive.joined([model.predict(row, draws="moments", context=context) for row in rows.split(1)])
     assert_close(whole.belief.mean, parts.belief.mean, rtol=0, atol=1e-10)
     assert whole.sampling == parts.sampling == (DETERMINISTIC if name in ("softmax", "edl") else BY_MOMENTS)
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_gradients_flow_from_a_prediction_to_all_weights() -> None:
-    model = model_of("etp")
-    model.predict_moments(inputs()).probabilities[:, 0].log().mean().backward()
-    moved = {name for name, weight in model.named_parameters() if weight.grad is not None}
-    assert {name for name, _ in model.named_parameters()} - moved == {"latent.key_map.linear.bias"}  # cancels
-    assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
-
-
-def test_a_layer_without_a_rule_is_named_and_draws_are_made_that_rows_share() -> None:
+def test_a_layer_without_a_rule_is_named() -> None:
     torch.manual_seed(0)
     model = MODELS["bnn"](nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES)), CLASSES)
-    with pytest.warns(MomentsWarning, match=r"^1: there is no rule .* LayerNorm.* 10 draws"):
-        found = model.predict(inputs(), draws="moments")
-    assert found.sampling == model.predict_shared(inputs(), 10).sampling
-    assert_close(found.probabilities, model.predict_shared(inputs(), 10).probabilities)
+    with pytest.raises(NoMomentRuleError, match=r"no rule .* LayerNorm.*Use draws"):
+        model.predict(inputs(), draws="moments")
 
 
-def test_no_warning_where_every_layer_has_a_rule() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model_of("etp").predict(inputs(), draws="moments")
+def test_randomness_that_nobody_was_told_of_is_noticed() -> None:
+    class Coin(nn.Module):
+        def forward(self, rows: Tensor) -> Tensor:
+            return rows * (torch.rand(()) - 0.5)
+
+    torch.manual_seed(0)
+    model = MODELS["bnn"](nn.Sequential(Coin(), nn.Linear(6, CLASSES)), CLASSES)
+    with pytest.raises(NoMomentRuleError, match="random numbers of its own"):
+        model.predict(inputs(2), draws="moments")
 
 
-@pytest.mark.parametrize("draws", [None, "moments"])
+@pytest.mark.parametrize("draws", ["auto", "moments"])
 def test_gates_files_and_estimators_take_moments_by_themselves(tmp_path, draws) -> None:
     model, rows, labels = model_of("etp"), inputs(300), torch.arange(300) % CLASSES
+    assert model.measure_default_draws(rows) == "moments"
     gate = Gate.fit(model, rows, labels, draws=draws)
     assert gate.sampling == BY_MOMENTS
     assert gate.decide(model, rows[:7]).accepted.shape == (7,)
     with pytest.raises(GateError, match="by moments"):
-        gate(model.predict_shared(rows, 10))
+        gate(model.predict(rows, draws=10))
     assert Gate.fit(Model(model), rows.numpy(), labels, draws=draws).sampling == BY_MOMENTS
     save(model, tmp_path / "model.totalcal", gate=gate)
     restored = load(tmp_path / "model.totalcal").predict(rows.numpy())  # made as its gate needs it
@@ -121,15 +117,7 @@ def test_a_file_whose_gate_was_fitted_with_draws_goes_on_drawing(tmp_path) -> No
     model, rows, labels = model_of("etp"), inputs(300), torch.arange(300) % CLASSES
     save(model, tmp_path / "model.totalcal", gate=Gate.fit(model, rows, labels, draws=10))
     found = load(tmp_path / "model.totalcal").predict(rows.numpy())
-    assert_close(found.probabilities, model.predict_shared(rows, 10).probabilities)
-
-
-def test_a_file_of_a_net_without_rules_draws_and_does_not_warn(tmp_path) -> None:
-    net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES))
-    saved = Model(MODELS["bnn"](net, CLASSES))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert saved.predict(inputs().numpy()).sampling.draws == 10
+    assert_close(found.probabilities, model.predict(rows, draws=10).probabilities)
 
 
 class Probabilities(nn.Module):
@@ -140,7 +128,7 @@ class Probabilities(nn.Module):
         self.model = model
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.model.predict_moments(rows)
+        found = self.model.predict(rows, draws="moments")
         return found.probabilities, found.entropy
 
 
@@ -159,11 +147,11 @@ def test_with_a_domain_memory_the_layers_before_the_first_that_draws_run_once(dr
     torch.manual_seed(0)
     model = MODELS["etp"](small_convnet(3, widths=(4, 8, 16)), 3).eval()
     rows, labels = torch.randn(60, 1, 8, 8), torch.arange(60) % 3
-    plain = model.predict(rows, draws=draws, generator=torch.Generator().manual_seed(1))
+    plain = model.predict(rows, draws=draws, seed=1)
     remember(model, (rows, labels), (rows, labels), progress=False)
     calls = []
     model.backbone[0].register_forward_hook(lambda *_: calls.append(1))
-    found = model.predict(rows, draws=draws, generator=torch.Generator().manual_seed(1))
+    found = model.predict(rows, draws=draws, seed=1)
     assert len(calls) == 1
     assert_close(found.belief.mean, plain.belief.mean, rtol=0, atol=1e-6)
     assert_close(found.familiarity, model.predict(rows, draws=0).familiarity)

@@ -16,12 +16,11 @@ from totalcal.parts.moments import (
     NoMomentRuleError,
     embedding_points,
     moment_rule,
-    moments_supported,
     propagate,
     readout_points,
 )
-from totalcal.parts.repeating import repeated
-from totalcal.parts.sampling import Noise
+from totalcal.parts.repeating import Plan
+from totalcal.parts.sampling import Noise, SeedNoise
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLinear, mean_field
 
 from ..nets import resnet18
@@ -51,6 +50,11 @@ def random_weights(net: nn.Module, layers: str = "linear", log_variance: float =
     return converted
 
 
+def drawn_of(net: nn.Module, rows: Tensor, draws: int) -> Tensor:
+    plan = Plan(net)
+    return plan.drawn(plan.before(rows), SeedNoise(draws, 1))
+
+
 def inputs(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
 
@@ -74,7 +78,7 @@ def inputs(*shape: int) -> Tensor:
 @torch.no_grad()
 def test_points_have_the_mean_and_the_deviation_of_draws(net, rows, mean_within, deviation_within) -> None:
     net = random_weights(net)
-    found, drawn = embedding_points(net, rows), repeated(net, rows, 20_000, Noise())
+    found, drawn = embedding_points(net, rows), drawn_of(net, rows, 20_000)
     distance = (found.mean(0) - drawn.mean(0)).abs() / drawn.std(0)
     assert distance.max() < mean_within
     assert_close(found.std(0, correction=0), drawn.std(0), rtol=deviation_within, atol=0)
@@ -86,7 +90,7 @@ def test_the_classes_move_together_as_they_do_in_draws() -> None:
     net.classes.weight_mean.data.mul_(5)
     found, drawn = (
         embedding_points(net, inputs(1, 6))[:, 0],
-        repeated(net, inputs(1, 6), 40_000, Noise())[:, 0],
+        drawn_of(net, inputs(1, 6), 40_000)[:, 0],
     )
     assert_close(torch.cov(found.T, correction=0), torch.cov(drawn.T), rtol=0.05, atol=0.02)
     assert torch.corrcoef(drawn.T).tril(-1).abs().max() > 0.3
@@ -96,7 +100,7 @@ def test_the_classes_move_together_as_they_do_in_draws() -> None:
 def test_positions_that_share_weights_are_where_moments_are_approximate() -> None:
     net = random_weights(resnet18(3, width=4), layers="all", log_variance=-6.0)
     rows = inputs(2, 3, 16, 16)
-    found, drawn = embedding_points(net, rows), repeated(net, rows, 400, Noise())
+    found, drawn = embedding_points(net, rows), drawn_of(net, rows, 400)
     ratio = found.std(0, correction=0) / drawn.std(0)
     assert ratio.min() > 0.5
     assert ratio.max() < 2
@@ -188,15 +192,6 @@ def test_layers_that_look_at_other_rows_or_draw_by_themselves_are_refused(layer,
         embedding_points(net, inputs(4, 6))
 
 
-def test_randomness_that_nobody_was_told_of_is_noticed_before_the_first_layer_that_draws() -> None:
-    class Coin(nn.Module):
-        def forward(self, rows: Tensor) -> Tensor:
-            return rows * (torch.rand(()) - 0.5).sign()
-
-    with pytest.raises(NoMomentRuleError, match="random numbers of its own"):
-        embedding_points(nn.Sequential(Coin(), random_weights(nn.Linear(6, 3))), inputs(2, 6))
-
-
 def test_a_layer_with_hooks_is_left_to_passes_of_the_net() -> None:
     net = random_weights(nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)))
     net[1].register_forward_hook(lambda *_: None)
@@ -231,25 +226,3 @@ def test_other_latents_read_with_one_fixed_noise() -> None:
     assert first.shape == (16, 5, 4)
     assert_close(first, second, rtol=0, atol=0)
     assert math.isclose(first.std().item(), 1.0, abs_tol=0.4)
-
-
-@pytest.mark.parametrize(
-    ("net", "latent", "classes", "better"),
-    [
-        (random_weights(mlp(6, 3, (16, 16))), NoLatent(), 3, True),
-        (random_weights(small_convnet(10)), ExternalMemory(5, 10), 10, True),
-        (random_weights(mlp(6, 20)), NoLatent(), 20, False),  # only variances are kept of so many classes
-        (random_weights(small_convnet(10), "all"), NoLatent(), 10, False),
-        (random_weights(Residual()), NoLatent(), 3, False),
-        (random_weights(mlp(6, 4)), ExternalMemory(5, 4, key_map=LinearKeys(4, heads=2)), 4, False),
-        (random_weights(mlp(6, 3)), SetLatent(3), 3, False),
-    ],
-)
-def test_moments_are_preferred_where_they_have_been_shown_to_be_better(net, latent, classes, better) -> None:
-    assert moments_supported(net, latent, classes) is better
-
-
-def test_a_hook_on_a_layer_that_draws_speaks_for_draws() -> None:
-    net = random_weights(mlp(6, 3))
-    list(net)[-1].register_forward_hook(lambda *_: None)
-    assert not moments_supported(net, NoLatent(), 3)

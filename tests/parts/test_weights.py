@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.parts.sampling import Noise, Sharing, sampling
+from totalcal.parts.sampling import MEANS, Noise, SeedNoise, sampling
 from totalcal.parts.weights import (
     LogUniformPrior,
     MeanFieldConv2d,
@@ -23,11 +23,24 @@ def wide(layer: MeanFieldLinear | MeanFieldConv2d) -> MeanFieldLinear | MeanFiel
     return layer
 
 
-def outputs(layer: nn.Module, inputs: torch.Tensor, sharing: Sharing, draws: int) -> torch.Tensor:
-    noise, found = Noise(torch.Generator().manual_seed(0), sharing), []
+def trained_with(layer: nn.Module, inputs: torch.Tensor, draws: int) -> torch.Tensor:
+    """As a training step draws: each row by itself, where that is exact."""
+    noise, found = Noise(torch.Generator().manual_seed(0)), []
     for _ in range(draws):
         with sampling(noise), torch.no_grad():
             found.append(layer(inputs))
+    return torch.stack(found)
+
+
+def predicted_with(
+    layer: MeanFieldLinear | MeanFieldConv2d, inputs: torch.Tensor, draws: int
+) -> torch.Tensor:
+    """As a prediction draws: weights, which all rows share."""
+    noise, found = SeedNoise(draws, 0, paired=False), []
+    for (epsilons,) in noise.of_layers([layer]):
+        for epsilon in epsilons:
+            with sampling(noise, {layer: epsilon}), torch.no_grad():
+                found.append(layer(inputs))
     return torch.stack(found)
 
 
@@ -48,14 +61,14 @@ def test_a_layer_in_several_places_stays_one_layer(layers) -> None:
 def test_local_and_drawn_outputs_have_the_same_moments() -> None:
     torch.manual_seed(0)
     layer, inputs = wide(MeanFieldLinear(nn.Linear(5, 3), NormalPrior())), torch.randn(2, 5)
-    local, drawn = (outputs(layer, inputs, s, 8000) for s in (Sharing.ROWS, Sharing.SHARED))
+    local, drawn = (draw(layer, inputs, 8000) for draw in (trained_with, predicted_with))
     torch.testing.assert_close(local.mean(0), drawn.mean(0), rtol=0.05, atol=0.05)
     torch.testing.assert_close(local.std(0), drawn.std(0), rtol=0.05, atol=0.0)
 
 
 def test_rows_are_independent_locally_and_move_together_when_shared() -> None:
     layer, inputs = wide(MeanFieldLinear(nn.Linear(5, 1), NormalPrior())), torch.ones(2, 5)
-    local, shared = (outputs(layer, inputs, s, 4000)[..., 0] for s in (Sharing.ROWS, Sharing.SHARED))
+    local, shared = (draw(layer, inputs, 4000)[..., 0] for draw in (trained_with, predicted_with))
     assert abs(torch.corrcoef(local.T)[0, 1]) < 0.05
     torch.testing.assert_close(shared[:, 0], shared[:, 1])
 
@@ -63,9 +76,9 @@ def test_rows_are_independent_locally_and_move_together_when_shared() -> None:
 def test_positions_that_share_weights_share_the_draw() -> None:
     """Where local noise would be averaged out, a pooled output keeps the whole variance of its weights."""
     layer = wide(MeanFieldConv2d(nn.Conv2d(1, 1, 3), NormalPrior()))
-    pooled = outputs(layer, torch.ones(1, 1, 12, 12), Sharing.ROWS, 3000).mean((-1, -2)).flatten()
+    pooled = trained_with(layer, torch.ones(1, 1, 12, 12), 3000).mean((-1, -2)).flatten()
     layer.local = True
-    averaged = outputs(layer, torch.ones(1, 1, 12, 12), Sharing.ROWS, 3000).mean((-1, -2)).flatten()
+    averaged = trained_with(layer, torch.ones(1, 1, 12, 12), 3000).mean((-1, -2)).flatten()
     true_variance = 9 * torch.exp(torch.tensor(-2.0))  # nine taps of ones
     torch.testing.assert_close(pooled.var(), true_variance, rtol=0.1, atol=0)
     assert averaged.var() < 0.05 * true_variance
@@ -77,13 +90,13 @@ def test_a_convolution_perturbed_locally_keeps_its_marginals() -> None:
         MeanFieldConv2d(nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=2), NormalPrior(), local=True)
     )
     inputs = torch.randn(1, 2, 9, 9)
-    local, drawn = (outputs(layer, inputs, s, 3000) for s in (Sharing.ROWS, Sharing.SHARED))
+    local, drawn = (draw(layer, inputs, 3000) for draw in (trained_with, predicted_with))
     torch.testing.assert_close(local.std(0), drawn.std(0), rtol=0.12, atol=0.02)
 
 
 def test_tokens_share_one_draw() -> None:
     layer = wide(MeanFieldLinear(nn.Linear(4, 2), NormalPrior()))
-    tokens = outputs(layer, torch.ones(1, 6, 4), Sharing.ROWS, 1)[0, 0]
+    tokens = trained_with(layer, torch.ones(1, 6, 4), 1)[0, 0]
     assert (tokens == tokens[0]).all()
 
 
@@ -96,7 +109,7 @@ def test_an_all_zero_row_has_finite_gradients() -> None:
 def test_trained_weights_are_kept_as_means_and_the_original_is_left_alone() -> None:
     net, inputs = convnet(), torch.randn(2, 1, 6, 6)
     converted = mean_field(net, "all")
-    with sampling(Noise(sharing=Sharing.MEAN)):
+    with sampling(MEANS):
         torch.testing.assert_close(converted(inputs), net(inputs))
     assert isinstance(net[0], nn.Conv2d)
     assert isinstance(net[3], nn.Linear)
@@ -160,7 +173,7 @@ class Cosine(nn.Linear):
 
 
 def at_means(net: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    with sampling(Noise(sharing=Sharing.MEAN)), torch.no_grad():
+    with sampling(MEANS), torch.no_grad():
         return net(inputs)
 
 
@@ -245,12 +258,12 @@ def test_a_transformer_keeps_its_attention_and_says_so() -> None:
     assert "MultiheadAttention" in point_layers(found)["layers.0.self_attn"]
     for part in (part for part in found.modules() if isinstance(part, MeanFieldLinear)):
         wide(part)
-    assert not torch.allclose(outputs(found, inputs, Sharing.ROWS, 1)[0], net(inputs), atol=0.01)
+    assert not torch.allclose(trained_with(found, inputs, 1)[0], net(inputs), atol=0.01)
 
 
 def test_a_module_that_reaches_into_a_layer_gets_the_weights_of_the_pass() -> None:
     layer = wide(MeanFieldLinear(nn.Linear(3, 2), NormalPrior()))
-    with sampling(Noise(sharing=Sharing.SHARED)), torch.no_grad():
+    with sampling(Noise()), torch.no_grad():
         weight = layer.weight
         assert not torch.equal(weight, layer.weight_mean)
         torch.testing.assert_close(layer(torch.eye(3)) - layer.bias, weight.T)

@@ -136,7 +136,7 @@ def test_it_prints_as_a_table_that_says_which_class_is_positive(outputs):
     text = str(scores.evaluate_outputs(*outputs[:2], "probabilities", outputs[2]))
     assert "out-of-distribution (OOD) is the positive class" in text
     assert "AUROC, worst (near)" in text
-    assert "500 examples, 5 classes, 1 draw, seed 0" in text
+    assert "500 examples, 5 classes, predicted without draws" in text
 
 
 def test_the_name_of_an_ood_set_is_text_and_nothing_else(outputs):
@@ -179,7 +179,7 @@ def test_a_predict_that_takes_no_draws_is_told_what_the_protocol_is():
         def predict(self, inputs):
             return scores.as_predictive(inputs, "logits")
 
-    with pytest.raises(InputError, match=r"predict\(inputs, draws=…, generator=…\)"):
+    with pytest.raises(InputError, match=r"predict\(inputs, \*, draws, seed, context\)"):
         scores.evaluate(Bare(), (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))
 
 
@@ -189,7 +189,7 @@ class OwnPredictor:
     def __init__(self, net):
         self.nets = {"first": net}
 
-    def predict(self, inputs, draws=10, generator=None):
+    def predict(self, inputs, *, draws="auto", seed=0, context=None):
         with torch.no_grad():
             return scores.as_predictive(self.nets["first"](inputs), "logits")
 
@@ -237,7 +237,7 @@ def test_what_was_seen_of_each_row_is_handed_out():
     random = torch.Generator().manual_seed(0)
     inputs, labels = torch.randn(30, 2, generator=random), torch.randint(3, (30,), generator=random)
     verdict = scores.evaluate(model, (inputs, labels), {"far": 9 * inputs, "near": inputs[:7]}, seed=3)
-    expected = model.eval().predict(inputs, draws=10, generator=torch.Generator().manual_seed(3))
+    expected = model.eval().predict(inputs, draws=10, seed=3)
     seen = verdict.observed.test
     assert_allclose(seen.probabilities, expected.probabilities)
     assert_allclose(seen.entropy, expected.entropy)
@@ -275,7 +275,7 @@ def test_the_nll_of_a_sure_mistake_is_finite_where_it_is_finite():
 
 def test_the_mask_of_an_ood_set_is_not_read_as_labels():
     class Masked:
-        def predict(self, inputs, draws=10, generator=None):
+        def predict(self, inputs, *, draws="auto", seed=0, context=None):
             values, mask = inputs
             return scores.as_predictive(values * mask, "logits")
 

@@ -48,7 +48,7 @@ def saved(digits):
     without = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
     bars = {"unfamiliarity": "not my domain", "entropy": "ask"}
     gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
-    prediction = without.predict_shared(held_out, 5)
+    prediction = without.predict(held_out, draws=5)
     monitor = Monitor.start(watched_scores(prediction))
     sets = PredictionSets.fitted(prediction, labels[1400:], 0.9)
     return Model(model, gate, tuple(range(10)), preprocessing, monitor=monitor, sets=sets)

@@ -153,7 +153,7 @@ def test_people_get_the_classes_that_cannot_be_ruled_out(client, saved, digits):
 
 
 def test_sets_of_other_draws_are_refused_at_the_start(saved, digits):
-    other = PredictionSets.fitted(saved.predict_shared(digits[0][1400:], 3), digits[1][1400:])
+    other = PredictionSets.fitted(saved.predict(digits[0][1400:], draws=3), digits[1][1400:])
     with pytest.raises(InputError, match="3 draws"):
         Service(replace(saved, sets=other))
 

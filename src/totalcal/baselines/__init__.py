@@ -4,13 +4,13 @@ from totalcal.baselines.baseline import (
     BASELINES,
     Baseline,
     Ensemble,
-    MCDropout,
     Nets,
     TemperatureScaled,
     TrainNet,
     baseline_named,
     temperature_scaled,
 )
+from totalcal.baselines.dropout import MCDropout
 from totalcal.baselines.ood import OODScored
 
 __all__ = [

@@ -3,11 +3,9 @@
 A baseline says how many plain nets it takes, and how they become a predictor.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from threading import Lock
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -15,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from totalcal.decisions import predict_like
+from totalcal.baselines.dropout import MCDropout
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.inputs import Inputs, call, device
+from totalcal.inputs import Inputs
 from totalcal.scores.arrays import check_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
-from totalcal.scores.external import OutputKind, as_predictive, eval_mode, from_module, received_by
+from totalcal.scores.external import eval_mode, from_module
 from totalcal.scores.streaming import Rows, blocks, numbered
-from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor
+from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor, Sampling
 
 MEMBERS = 5
 
@@ -49,13 +47,11 @@ class Baseline:
         nets: Which plain nets it takes.
         assemble: From the nets and held-out (inputs, labels) to the predictor.
         dropout: Of the net that is trained for it.
-        is_joint: Whether a draw is one draw of the weights for all rows, so that joint probabilities exist.
     """
 
     nets: Nets
     assemble: Callable[[Sequence[nn.Module], Rows], Predictor]
     dropout: float = 0.0
-    is_joint: bool = True
 
     def __call__(self, train_net: TrainNet, held_out: Rows, members: int = MEMBERS) -> Predictor:
         """Train what is needed and put it together."""
@@ -91,17 +87,11 @@ class TemperatureScaled:
         return _names_of(self.predictor)
 
     def predict(
-        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Any = None
     ) -> Predictive:
-        return self._softened(self.predictor.predict(inputs, draws=draws, generator=generator))
-
-    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
-        """`predict` with draws that all rows share, where the predictor within has them."""
-        return self._softened(predict_like(self.predictor, inputs, draws, seed))
-
-    def _softened(self, prediction: Predictive) -> Predictive:
-        scaled = _scaled(prediction.belief.log_mean, self.temperature)
-        return replace(prediction, belief=scaled.belief)
+        """What the predictor within predicts, softened or sharpened."""
+        prediction = self.predictor.predict(inputs, draws=draws, seed=seed, context=context)
+        return replace(prediction, belief=_scaled(prediction.belief, self.temperature))
 
     def __str__(self) -> str:
         if self.changes_nothing:
@@ -114,7 +104,7 @@ class TemperatureScaled:
 
 
 def temperature_scaled(
-    predictor: Predictor, held_out: Rows, draws: int = 10, seed: int = 0, batch_size: int = 256
+    predictor: Predictor, held_out: Rows, draws: Draws = "auto", seed: int = 0, batch_size: int = 256
 ) -> TemperatureScaled:
     """The temperature with the least NLL on held-out rows, which is never above that of T = 1.
 
@@ -143,7 +133,8 @@ def temperature_scaled(
     log_means, labels = _held_out(predictor, held_out, draws, seed, batch_size)
 
     def cost(log_temperature: float) -> float:
-        return -float(log_likelihoods(_scaled(log_means, float(np.exp(log_temperature))), labels).mean())
+        scaled = Predictive(_scaled(PointMass(log_means), float(np.exp(log_temperature))))
+        return -float(log_likelihoods(scaled, labels).mean())
 
     before = cost(0.0)
     found = minimize_scalar(cost, bounds=(-LIMIT, LIMIT), method="bounded")
@@ -157,15 +148,15 @@ def _names_of(predictor: Predictor) -> tuple[Any, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _scaled(log_means: Tensor, temperature: float) -> Predictive:
-    return Predictive(PointMass(log_means / temperature))
+def _scaled(belief: Belief, temperature: float) -> PointMass:
+    logits = belief.logits if isinstance(belief, PointMass) else belief.log_mean
+    return PointMass(logits / temperature)
 
 
 def _held_out(
-    predictor: Predictor, held_out: Rows, draws: int, seed: int, size: int
+    predictor: Predictor, held_out: Rows, draws: Draws, seed: int, size: int
 ) -> tuple[Tensor, Tensor]:
     """log m_s, draws × n × K, and the labels."""
-    generator = torch.Generator().manual_seed(seed)
     log_means, labels = [], []
     with eval_mode(predictor):
         for inputs, truth in blocks(numbered(held_out, class_names(predictor)), size):
@@ -173,7 +164,7 @@ def _held_out(
                 raise InputError(
                     "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
                 )
-            log_mean = predictor.predict(inputs, draws=draws, generator=generator).belief.log_mean
+            log_mean = predictor.predict(inputs, draws=draws, seed=seed).belief.log_mean.cpu()
             labels.append(torch.as_tensor(check_labels(truth, *log_mean.shape[1:])))
             log_means.append(log_mean)
     if not labels:
@@ -190,60 +181,8 @@ TEMPERATURE = Baseline(
 """The plain net, its temperature fitted on the held-out data."""
 
 
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-
-
-class MCDropout:
-    """MC dropout (Gal and Ghahramani, 2016): dropout stays on at test, and each pass draws weights.
-
-    For any nn.Module with dropout layers, its output kind stated; everything else is in eval mode.
-    """
-
-    def __init__(self, module: nn.Module, kind: OutputKind) -> None:
-        self.module, self.kind = module, kind
-        self._dropouts = [part for part in module.modules() if isinstance(part, DROPOUTS)]
-        if not any(part.p for part in self._dropouts):
-            raise InputError("MC dropout needs a dropout layer with p > 0, but the module has none.")
-
-    @torch.no_grad()
-    def predict(
-        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
-    ) -> Predictive:
-        if draws < 1:
-            raise InputError(f"MC dropout needs at least one draw, but got {draws}.")
-        rows = received_by(self.module, inputs)
-        with _ONE_AT_A_TIME, eval_mode(self.module), _seeded(generator, device(rows)), _on(self._dropouts):
-            return as_predictive(torch.stack([call(self.module, rows) for _ in range(draws)]), self.kind)
-
-
-_ONE_AT_A_TIME = Lock()
-"""A thread that is done must not switch the dropout of another one off."""
-
-
-@contextmanager
-def _on(dropouts: Sequence[nn.Module]) -> Iterator[None]:
-    try:
-        for part in dropouts:
-            part.train()
-        yield
-    finally:
-        for part in dropouts:
-            part.eval()
-
-
-@contextmanager
-def _seeded(generator: torch.Generator | None, where: torch.device) -> Iterator[None]:
-    """Dropout knows the global generator only: in this context ours seeds it, afterwards it is as before."""
-    if generator is None:
-        yield
-        return
-    with torch.random.fork_rng(devices=[] if where.type == "cpu" else [where]):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-        yield
-
-
-MC_DROPOUT = Baseline(Nets.OWN, lambda nets, _: MCDropout(nets[0], "logits"), dropout=0.2, is_joint=False)
-"""One net trained with dropout, which stays on; needs no held-out data. A pass has a mask for each row."""
+MC_DROPOUT = Baseline(Nets.OWN, lambda nets, _: MCDropout(nets[0], "logits"), dropout=0.2)
+"""One net trained with dropout, which stays on; needs no held-out data."""
 
 
 class Ensemble:
@@ -260,21 +199,17 @@ class Ensemble:
         return _names_of(self.members[0])
 
     def predict(
-        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Any = None
     ) -> Predictive:
-        """The members' beliefs one after the other; each member gets `draws` and `generator`."""
-        return _joined([member.predict(inputs, draws=draws, generator=generator) for member in self.members])
-
-    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
-        """`predict` with draws that all rows share, for members that have them."""
-        return _joined([predict_like(member, inputs, draws, seed) for member in self.members])
-
-
-def _joined(predictions: Sequence[Predictive]) -> Predictive:
-    """All draws of all members; how they were made is known where it is the same for all."""
-    ways = {prediction.sampling for prediction in predictions}
-    stacked = _stacked([prediction.belief for prediction in predictions])
-    return Predictive(stacked, ways.pop() if len(ways) == 1 else None, members=len(predictions))
+        """The members' beliefs one after the other; each member has draws of a seed of its own."""
+        seeds = range(seed * len(self.members), (seed + 1) * len(self.members))
+        parts = [
+            member.predict(inputs, draws=draws, seed=own, context=context)
+            for member, own in zip(self.members, seeds, strict=True)
+        ]
+        found = parts[0].sampling
+        sampling = found if found.seed is None else Sampling(found.draws, seed)
+        return Predictive(_stacked([part.belief for part in parts]), sampling, members=len(parts))
 
 
 def _stacked(beliefs: Sequence[Belief]) -> Belief:

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from totalcal.errors import UnknownNameError
 from totalcal.inputs import Inputs
 from totalcal.memory.remembering import last_layer
-from totalcal.models.process import TuringProcess
+from totalcal.models.process import Context, TuringProcess
 from totalcal.training.sources import Data
-from totalcal.types import Predictive
+from totalcal.types import Draws, Predictive
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """From features and logits to one number per row."""
@@ -227,12 +227,14 @@ class OODScored:
 
     @torch.no_grad()
     def predict(
-        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Context | None = None
     ) -> Predictive:
+        """The predictions of the process, with the scores."""
         observation = self.process.observe(inputs, [self.tap])
         features = observation.features[self.tap.name].values
         scores = {name: score(features, observation.logits) for name, score in self.scores.items()}
-        return replace(self.process.predict(inputs, draws, generator=generator), scores=scores)
+        prediction = self.process.predict(inputs, draws=draws, seed=seed, context=context)
+        return replace(prediction, scores=scores)
 
 
 class _Gaussians(NamedTuple):

@@ -110,9 +110,7 @@ def _covers(model: "Model", prediction: Predictive, labels: Any) -> Iterator[Cov
 
 
 def _made(prediction: Predictive) -> str:
-    from totalcal.decisions.predictions import in_words, sampling_of
-
-    return in_words(sampling_of(prediction))
+    return f"predictions {prediction.sampling}"
 
 
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:

@@ -196,10 +196,9 @@ def fit_wrapped(
         optimisation=Optimisation(learning_rate=learning_rate),
         progress=progress,
     )
-    device = next(model.parameters()).device
     found = CalibrationResult(
         rows=len(truth),
-        wrapped_nll=nll(head.predict_shared(judged.to(device)).probabilities.cpu(), truth),
+        wrapped_nll=nll(head.predict(judged).probabilities.cpu(), truth),
         temperature=temperature,
         temperature_nll=float(F.cross_entropy(judged.double() / temperature, truth)),
     )

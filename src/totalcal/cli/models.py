@@ -21,15 +21,17 @@ EXPECT = typer.Option(
 
 
 def number_of_draws(text: str) -> "Draws":
-    """What --draws says: a whole number, or moments.
+    """What --draws says: a whole number, moments or auto.
 
     >>> number_of_draws("10"), number_of_draws("moments")
     (10, 'moments')
     """
     if text == "moments":
         return "moments"
+    if text == "auto":
+        return "auto"
     if not text.isdecimal():
-        raise typer.BadParameter(f"{text!r} is neither a whole number, 0 or more, nor moments")
+        raise typer.BadParameter(f"{text!r} is neither a whole number, 0 or more, nor moments or auto")
     return int(text)
 
 
@@ -44,10 +46,10 @@ def predict(
         ..., "--output", "-o", help="The table to write: .parquet and .arrow as such, all else as CSV."
     ),
     draws: Any = typer.Option(
-        None,
+        "auto",
         parser=number_of_draws,
-        metavar="N|moments",
-        help="Draws of weights and memory; 0 uses means; or moments. Default: as the gate or the model does.",
+        metavar="N|moments|auto",
+        help="Draws of weights and memory; 0 uses means; or moments; auto as the gate or the model does.",
     ),
     chunk: int | None = typer.Option(
         None, min=1, help="Rows at a time. Default: 256 to 4096, fewer of large pictures."
@@ -95,12 +97,12 @@ def export(
     output: Path | None = typer.Argument(None, help="The file to write. Default: FILE with another suffix."),
     to: str | None = typer.Option(None, help="onnx or pt2. Default: by the suffix of the output."),
     draws: Any = typer.Option(
-        None,
+        "auto",
         parser=number_of_draws,
-        metavar="N|moments",
-        help="Draws of weights and memory; 0 uses means; or moments. Default: as the gate or the model does.",
+        metavar="N|moments|auto",
+        help="Draws of weights and memory; 0 uses means; or moments; auto as the gate or the model does.",
     ),
-    seed: int | None = typer.Option(None, help="Seed of the draws. Default: the gate's, or 0."),
+    seed: int = typer.Option(0, help="Seed of the draws."),
     example: Path | None = typer.Option(
         None, help="An .npz with some rows, for a model that was saved without preprocessing."
     ),
@@ -173,7 +175,7 @@ def serve(
     token_file: Path | None = typer.Option(None, help="A file with the token; else TOTALCAL_TOKEN, if set."),
     name: str | None = typer.Option(None, help="The model's name in paths. Default: that of the file."),
     draws: Any = typer.Option(
-        None, parser=number_of_draws, metavar="N|moments", help="As for totalcal predict."
+        "auto", parser=number_of_draws, metavar="N|moments|auto", help="As for totalcal predict."
     ),
     exact: bool = typer.Option(
         False, "--exact", help="Answer each request on its own: the same as predict, to the bit."

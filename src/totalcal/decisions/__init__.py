@@ -8,7 +8,7 @@ from totalcal.decisions.gate import (
     Decisions,
     Gate,
 )
-from totalcal.decisions.predictions import predict_like, sampling_of
+from totalcal.decisions.predictions import predict_like
 from totalcal.decisions.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
@@ -25,6 +25,5 @@ __all__ = [
     "Risk",
     "Rule",
     "predict_like",
-    "sampling_of",
     "uncertainty",
 ]

@@ -1,9 +1,8 @@
 """The gate: accepts or rejects predictions, says why, and what its thresholds cost on held-out data.
 
 A threshold keeps its promise for new rows whose scores come about as those of the held-out rows did: by the
-same function of a row. Draws that the rows of one call share, and that another call makes anew, are no such
-function; neither are ten draws in the place of five. So a gate knows the `Sampling` of its predictions, asks
-for the same again (`predict`, `decide`), and refuses any other.
+same function of a row. Ten draws in the place of five are another function. So a gate knows the `Sampling` of
+its predictions, asks for the same again (`predict`, `decide`), and refuses any other.
 """
 
 import math
@@ -14,19 +13,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from totalcal.decisions.predictions import (
-    in_words,
-    labelled_blocks,
-    predict_like,
-    sampling_of,
-    steady_sampling,
-)
+from totalcal.decisions.predictions import labelled_blocks, predict_like
 from totalcal.decisions.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.errors import GateError, InputError
 from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
-from totalcal.types import BY_MOMENTS, Draws, Predictive, Sampling
+from totalcal.types import BY_MOMENTS, DETERMINISTIC, Draws, Predictive, Sampling
 from totalcal.uncertainties import FAMILIARITY, P_VALUES, UNFAMILIARITIES, uncertainty, why_rejected
 
 ACCEPT = "accept"
@@ -124,8 +117,7 @@ class Gate:
         bars: A score, a threshold and a verdict each; the first that rejects a row gives its verdict.
         promise: What holds for new rows, in words.
         cost: What the bars did to the held-out rows.
-        sampling: How the scores of the held-out rows came about; None where that is not known, as in a file
-            of totalcal 0.1. Such a gate decides nothing until it is fitted again.
+        sampling: How the scores of the held-out rows came about.
 
     Example:
         >>> import torch
@@ -139,7 +131,7 @@ class Gate:
     bars: tuple[Bar, ...]
     promise: str
     cost: Cost
-    sampling: Sampling | None = None
+    sampling: Sampling = DETERMINISTIC
 
     @classmethod
     def fit(
@@ -150,7 +142,7 @@ class Gate:
         *,
         rule: Rule | None = None,
         bars: str | Mapping[str, str] = "entropy",
-        draws: Draws | None = None,
+        draws: Draws = "auto",
         seed: int = 0,
         batch_size: int = 256,
     ) -> Self:
@@ -166,7 +158,7 @@ class Gate:
                 first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
             draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
-                none. Those that the model takes by itself if not given; an estimator has its own.
+                none. Those that the model takes by itself if not given.
             seed: What these draws are a function of.
             batch_size: Rows at a time.
 
@@ -193,7 +185,7 @@ class Gate:
         if not parts:
             raise InputError("the held-out set is empty; a threshold needs rows with labels.")
         found = _HeldOut.joined(parts)
-        if draws is not None and found.sampling.draws not in (0, draws):
+        if draws != "auto" and found.sampling.draws not in (0, draws):
             raise InputError(
                 f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
                 f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
@@ -212,7 +204,7 @@ class Gate:
         """A gate from predictions of held-out rows, made before, and their labels.
 
         Args:
-            prediction: Of `predict_shared`, an estimator's `predict_distribution` or an external predictor.
+            prediction: What a model's `predict` gives, or an estimator's `predict_distribution`.
             labels: Class numbers, or names where `classes` has them.
             rule: As in `fit`.
             bars: As in `fit`.
@@ -222,15 +214,14 @@ class Gate:
             The gate; its `cost` says what it rejects of the held-out rows.
 
         Raises:
-            GateError: If no threshold keeps the promise; also for predictions of `predict`, whose draws are
-                made anew in every call.
+            GateError: If no threshold keeps the promise.
             LabelError: If a label is not a class.
 
         Example:
             >>> import torch
             >>> from totalcal import Gate, softmax
             >>> model = softmax(torch.nn.Linear(4, 3), num_classes=3)
-            >>> prediction = model.predict_shared(torch.randn(60, 4))
+            >>> prediction = model.predict(torch.randn(60, 4))
             >>> Gate.fitted(prediction, prediction.probabilities.argmax(1)).bars[0].score
             'entropy'
         """
@@ -273,12 +264,7 @@ class Gate:
 
         Returns:
             Predictions that the gate accepts.
-
-        Raises:
-            GateError: The gate is of version 0.1, and does not know how its predictions were made.
         """
-        if self.sampling is None:
-            raise GateError(_UNKNOWN)
         with eval_mode(model):
             return predict_like(model, inputs, self.sampling.draws, self.sampling.seed)
 
@@ -292,9 +278,6 @@ class Gate:
         Returns:
             Which rows are accepted, and for every other a verdict with its reason.
 
-        Raises:
-            GateError: If it is not known how the predictions of the held-out rows were made.
-
         Example:
             >>> import torch
             >>> from totalcal.scores import from_module
@@ -307,8 +290,7 @@ class Gate:
 
     def __str__(self) -> str:
         rules = "; ".join(map(str, self.bars))
-        made = "unknown predictions" if self.sampling is None else in_words(self.sampling)
-        return f"{rules}. Promise: {self.promise}. Fitted on {made}. Cost: {self.cost}."
+        return f"{rules}. Promise: {self.promise}. Fitted on predictions {self.sampling}. Cost: {self.cost}."
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a file; a bar that nothing passes over has no threshold there."""
@@ -326,26 +308,16 @@ class Gate:
             Bar(bar["score"], math.inf if bar["threshold"] is None else bar["threshold"], bar["verdict"])
             for bar in content["bars"]
         ]
-        sampling = _sampling(content.get("sampling"))
+        sampling = _sampling(content["sampling"])
         return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling)
 
     def _check(self, prediction: Predictive) -> None:
-        if self.sampling is None:
-            raise GateError(_UNKNOWN)
-        found = sampling_of(prediction)
-        if found != self.sampling:
+        if prediction.sampling != self.sampling:
             raise GateError(
-                f"the gate was fitted on {in_words(self.sampling)}, but these are {in_words(found)}: scores "
-                "of other draws differ, and the promise does not hold for them. Use "
-                "gate.decide(model, inputs), which makes them alike, or fit a gate on predictions like these."
+                f"the gate was fitted on predictions {self.sampling}, but these were made "
+                f"{prediction.sampling}: scores of other draws differ, and the promise does not hold for "
+                "them. Use gate.decide(model, inputs), which makes them alike, or fit a gate on these."
             )
-
-
-_UNKNOWN = (
-    "this gate does not know how the predictions it was fitted on were made (totalcal 0.1 did not note it), "
-    "so it cannot keep its promise. Fit it again, Gate.fit(model, held_out, labels); or, if you know it, say "
-    "so: dataclasses.replace(gate, sampling=Sampling(draws=10, seed=0, shared=True))."
-)
 
 
 class _HeldOut(NamedTuple):
@@ -360,7 +332,7 @@ class _HeldOut(NamedTuple):
         _, truth = check_predictions(prediction.probabilities, labels)
         wrong = plain(prediction.probabilities).argmax(1) != truth
         values = {name: uncertainty(prediction, name) for name in scores}
-        return cls(values, wrong, steady_sampling(prediction))
+        return cls(values, wrong, prediction.sampling)
 
     @classmethod
     def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
@@ -368,18 +340,16 @@ class _HeldOut(NamedTuple):
         return cls(scores, np.concatenate([part.wrong for part in parts]), parts[0].sampling)
 
 
-def _sampling(content: Mapping[str, Any] | None) -> Sampling | None:
-    if content is None:
-        return None
+def _sampling(content: Mapping[str, Any]) -> Sampling:
     draws, seed = content["draws"], content["seed"]
-    if content == asdict(BY_MOMENTS):
+    if draws == "moments":
         return BY_MOMENTS
     whole = isinstance(draws, int) and (seed is None or isinstance(seed, int))
     if not whole or not 0 <= draws <= _MOST_DRAWS:
         raise GateError(
             f"a gate's predictions have 0 to {_MOST_DRAWS} draws, or moments, not {draws} of seed {seed}."
         )
-    return Sampling(draws, seed, bool(content["shared"]))
+    return Sampling(draws, seed)
 
 
 def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from totalcal.calibration.splitting import rows_for
 from totalcal.decisions.gate import Bar, Cost, Gate
-from totalcal.decisions.predictions import steady_sampling
 from totalcal.decisions.rules import Flags, check_share, conformal_quantile
 from totalcal.errors import GateError
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
@@ -82,7 +81,7 @@ def three_verdicts(prediction: Predictive, labels: Values, alpha: float = 0.05, 
         raise GateError("; ".join(promises) + ". Hold out more rows, or allow higher rates.")
     rejected = np.any([bar.rejects(uncertainty(prediction, bar.score)) for bar in bars], axis=0)
     cost = Cost.of(~rejected, ~right)
-    return Gate(tuple(bars), "; ".join(promises), cost, steady_sampling(prediction))
+    return Gate(tuple(bars), "; ".join(promises), cost, prediction.sampling)
 
 
 def _most_unfamiliar(statistic: Floats, alpha: float) -> Flags:

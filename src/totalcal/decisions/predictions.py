@@ -26,65 +26,25 @@ from totalcal.scores.arrays import (
     class_numbers,
     plain,
 )
-from totalcal.scores.external import distribution_of
+from totalcal.scores.external import distribution_of, takes_draws
 from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
 
 Labels = npt.NDArray[Any]
-_DRAWS = 10
 
 
-def predict_like(model: Any, inputs: Any, draws: Draws | None, seed: int | None) -> Predictive:
-    """Predictions of any model with these draws, where it can share draws among rows; else with its own.
-
-    None are as many as the model takes by itself, or ten of a predictor that has to be told. An external
-    predictor that draws for itself gets the number of draws, and never a seed: the same seed for each call
-    would give the first rows of all calls the same draws.
-    """
-    if (distribution := distribution_of(model)) is not None:  # an estimator shares its draws among rows
-        prediction = distribution(inputs)
-    elif hasattr(model, "predict_shared"):
-        prediction = model.predict_shared(inputs, draws=draws, seed=seed or 0)
-    elif hasattr(model, "predict"):
-        prediction = model.predict(inputs, draws=_DRAWS if draws is None else draws or 1)
-    else:
-        prediction = None
+def predict_like(model: Any, inputs: Any, draws: Draws, seed: int | None) -> Predictive:
+    """Predictions of any model, an estimator's distribution included, with draws of a seed."""
+    predict = distribution_of(model) or getattr(model, "predict", None)
+    prediction = None
+    if predict is not None and takes_draws(predict):
+        prediction = predict(inputs, draws=draws, seed=seed or 0)
     if not isinstance(prediction, Predictive):
         raise InputError(
             f"a gate needs a model whose `predict` gives a Predictive, but got a {type(model).__name__}. "
             "Wrap it: from_module(module, kind) or from_sklearn(classifier) of totalcal.scores."
         )
     return prediction
-
-
-def sampling_of(prediction: Predictive) -> Sampling:
-    """How a prediction was made; one of unknown making with a single draw counts as deterministic."""
-    if prediction.sampling is not None:
-        return prediction.sampling
-    return Sampling(prediction.draws) if prediction.draws > 1 else DETERMINISTIC
-
-
-def steady_sampling(prediction: Predictive) -> Sampling:
-    """The sampling of predictions that are the same function of each row, or a refusal."""
-    found = sampling_of(prediction)
-    if prediction.sampling is not None and found.draws and found.seed is None:
-        raise GateError(
-            f"these are {in_words(found)}: rows of one call may share draws that the next call makes anew, "
-            "so new rows are not like the held-out ones, and no promise would hold. Use Gate.fit(model, "
-            "held_out, labels), or predictions of model.predict_shared(inputs, draws, seed=0)."
-        )
-    return found
-
-
-def in_words(sampling: Sampling) -> str:
-    """What a sampling is, for messages and summaries."""
-    if sampling.draws == 0:
-        return "predictions without draws"
-    if sampling.draws == "moments":
-        return "predictions by moments"
-    if sampling.seed is None:
-        return f"predictions with {sampling.draws} draws of their own in each call"
-    return f"predictions with {sampling.draws} draws that all rows share (seed {sampling.seed})"
 
 
 def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
@@ -200,8 +160,7 @@ class PredictionSets:
             What makes sets of predictions: call it.
 
         Raises:
-            GateError: If there are too few rows for this coverage; also for predictions of `predict`, whose
-                draws are made anew in every call.
+            GateError: If there are too few rows for this coverage.
             UnknownNameError: If there is no such method.
 
         Example:
@@ -212,7 +171,7 @@ class PredictionSets:
             >>> sets(held_out)[0]
             array([ True, False])
         """
-        empty = cls(coverage, method, (), steady_sampling(prediction))
+        empty = cls(coverage, method, (), prediction.sampling)
         probabilities, truth = check_predictions(prediction.probabilities, labels)
         scores = _SCORES[method](probabilities)[np.arange(len(truth)), truth]
         if len(scores) > _MOST_SCORES:  # which rows stay must not depend on their scores
@@ -236,11 +195,10 @@ class PredictionSets:
         Raises:
             GateError: If the prediction was made with other draws than the held-out ones.
         """
-        found = sampling_of(prediction)
-        if found != self.sampling:
+        if prediction.sampling != self.sampling:
             raise GateError(
-                f"these sets were fitted on {in_words(self.sampling)}, but these are {in_words(found)}. "
-                "Predict as then, or fit the sets again."
+                f"these sets were fitted on predictions {self.sampling}, but these were made "
+                f"{prediction.sampling}. Predict as then, or fit the sets again."
             )
         return self.of(plain(prediction.probabilities))
 

@@ -44,7 +44,7 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     if content is None:
         raise InputError(
             f"{model} has no monitor. Save the model with one: "
-            "save(…, monitor=Monitor.start(watched_scores(model.predict_shared(held_out))))."
+            "save(…, monitor=Monitor.start(watched_scores(model.predict(held_out))))."
         )
     monitor = Monitor.from_json(content)
     start = monitor.rows

@@ -39,6 +39,7 @@ from totalcal.files.steps import Steps
 from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
+from totalcal.models.process import Context
 from totalcal.nets import mlp
 from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import Callback, ProgressBar
@@ -47,6 +48,7 @@ from totalcal.types import Batch, Draws, Predictive
 
 FEWEST_TO_REMEMBER = 40
 _ROWS_AT_ONCE = 4096
+_ROWS_TO_MEASURE = 100
 
 
 class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,9 +76,9 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             where half is fewer than 40 rows, there is no memory, and all of them serve `patience`.
         calibrate: Whether a temperature and a bias per class are fitted to the rows that `patience` holds
             out, as far as cross-validation finds them worth it.
-        draws: How many draws of weights and memory make a prediction; "moments" needs none. None takes
-            whichever is better (`TuringProcess.default_draws`). They are the same for every row, so that a
-            row's prediction does not depend on the others.
+        draws: How many draws of weights and memory make a prediction; "moments" needs none. "auto" takes
+            what `fit` measured to be better (`TuringProcess.measure_default_draws`). They are the same for
+            every row, so that a row's prediction does not depend on the others.
         device: Where `fit` trains, e.g. "cuda". Predictions are made on the CPU, the same on every machine.
         verbose: Whether to show a progress bar, and a line per epoch, on the standard error stream.
         random_state: A seed or a generator of NumPy.
@@ -112,7 +114,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         remember: bool = True,
         calibrate: bool = True,
-        draws: Draws | None = None,
+        draws: Draws = "auto",
         device: str = "cpu",
         verbose: bool = False,
         random_state: Any = None,
@@ -168,6 +170,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             generator=self._generator(),
             callbacks=self._callbacks(),
         )
+        self.model_.measure_default_draws(training.data.inputs[:_ROWS_TO_MEASURE], self.context_)
         if self.calibrate and validation is not None:
             self._calibrate(validation)
         if calibration is not None:
@@ -242,14 +245,24 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
-    def predict_distribution(self, X: Any) -> Predictive:  # noqa: N803
+    def predict_distribution(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        draws: Draws = "auto",
+        seed: int = 0,
+        context: Context | None = None,
+    ) -> Predictive:
         """The whole predictive distribution: what a `Gate` is fitted on and asked about.
 
         Args:
             X: Rows × columns, as in `fit`.
+            draws: As in `TuringProcess.predict`; "auto" are those of the estimator.
+            seed: As in `TuringProcess.predict`.
+            context: As in `TuringProcess.predict`, standardised; in the place of the estimator's own.
 
         Returns:
-            As `TuringProcess.predict_shared`.
+            As `TuringProcess.predict`.
 
         Raises:
             NotFittedError, ValueError: As in `predict_proba`.
@@ -260,7 +273,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             >>> model.predict_distribution([[0.5]]).sampling.draws
             'moments'
         """
-        return Predictive.joined(list(self._predictions(X)))
+        return Predictive.joined(list(self._predictions(X, draws, seed, context)))
 
     def predict_uncertainty(self, X: Any) -> Any:  # noqa: N803
         """The uncertainties of each row, side by side.
@@ -414,7 +427,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The calibrator that cross-validation chooses on held-out rows."""
         parts = held_out.data.inputs.split(_ROWS_AT_ONCE)
         raw = Predictive.joined(
-            [self.model_.predict_shared(part, self.draws, self.context_) for part in parts]
+            [self.model_.predict(part, draws=self.draws, context=self.context_) for part in parts]
         )
         found = fit_calibrator(
             raw.belief.log_mean, held_out.data.labels, weights=held_out.weights, seed=self._seed
@@ -443,9 +456,20 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Every epoch of a life has draws of its own, whether it comes by `fit` or by `partial_fit`."""
         return torch.Generator().manual_seed(self._seed + self._training.trainer.epoch)
 
-    def _predictions(self, X: Any) -> Iterator[Predictive]:  # noqa: N803
+    def _predictions(
+        self,
+        X: Any,  # noqa: N803
+        draws: Draws = "auto",
+        seed: int = 0,
+        context: Context | None = None,
+    ) -> Iterator[Predictive]:
         check_is_fitted(self, "model_")
         refuse_sparse(X)
         table = validate_data(self, X, dtype=np.float64, reset=False)
         for part in self._inputs(table).split(_ROWS_AT_ONCE):
-            yield self.model_.predict_shared(part, self.draws, self.context_)
+            yield self.model_.predict(
+                part,
+                draws=self.draws if draws == "auto" else draws,
+                seed=seed,
+                context=self.context_ if context is None else context,
+            )

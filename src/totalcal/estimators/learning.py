@@ -244,7 +244,8 @@ class TableTraining:
         found = None
         if rows is not None:
             draws = min(max(_VALIDATION_PASSES // len(rows.data.labels), 2), _VALIDATION_DRAWS)
-            prediction = self.model.predict_shared(rows.data.inputs.to(self.precision), draws, context)
+            inputs = rows.data.inputs.to(self.precision)
+            prediction = self.model.predict(inputs, draws=draws, context=context)
             found = nll(prediction.probabilities, rows.data.labels, rows.weights)
         self.model.double()
         return found

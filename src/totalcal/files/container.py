@@ -240,15 +240,13 @@ def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
     )
     return [
         ("gate", "; ".join(bars)),
-        ("fitted on", _sampling(gate.get("sampling"))),
+        ("fitted on", _sampling(gate["sampling"])),
         ("promise", gate["promise"]),
         ("cost", price),
     ]
 
 
-def _sampling(sampling: dict[str, Any] | None) -> str:
-    if sampling is None:
-        return "predictions that it does not know (totalcal 0.1): fit it again before it is used"
+def _sampling(sampling: dict[str, Any]) -> str:
     if sampling["draws"] == 0:
         return "predictions without draws"
     if sampling["draws"] == "moments":

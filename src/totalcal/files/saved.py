@@ -83,16 +83,20 @@ class Model:
                 f"the model has {self.process.num_classes} classes, but got {len(self.classes)} names."
             )
 
-    def predict(self, rows: Any, draws: Draws | None = None) -> Predictive:
+    def predict(
+        self, rows: Any, *, draws: Draws = "auto", seed: int = 0, context: Context | None = None
+    ) -> Predictive:
         """The predictive distribution of rows as the user has them; the same for any order and split.
 
         Args:
             rows: One entry per row, as the preprocessing takes them.
-            draws: As in `TuringProcess.predict`. Without them predictions are made as the gate or else the
-                sets of classes need them, or as the model usually does (`TuringProcess.default_draws`).
+            draws: As in `TuringProcess.predict`. "auto" makes predictions as the gate or else the sets of
+                classes need them, or as the model does by itself (`TuringProcess.default_draws`).
+            seed: As in `TuringProcess.predict`.
+            context: In the place of the one in the file.
 
         Returns:
-            As `TuringProcess.predict_shared`.
+            As `TuringProcess.predict`.
 
         Raises:
             InputError: If the rows cannot be used: not finite, or of another shape.
@@ -103,20 +107,17 @@ class Model:
             1
         """
         fitted = self.fitted_sampling
-        if draws is None and fitted is not None:
-            return self.predict_shared(rows, fitted.draws, fitted.seed or 0)
-        return self.predict_shared(rows, draws)
+        if draws == "auto" and fitted is not None:
+            draws, seed = fitted.draws, seed or fitted.seed or 0
+        given = self.context if context is None else context
+        prediction = self.process.eval().predict(self.inputs(rows), draws=draws, seed=seed, context=given)
+        return replace(prediction, sets=self.sets, gate=self.gate, classes=self.classes)
 
     @property
     def fitted_sampling(self) -> Sampling | None:
         """How the predictions were made that the gate, or else the sets of classes, were fitted on."""
         like = self.gate or self.sets
         return None if like is None else like.sampling
-
-    def predict_shared(self, rows: Any, draws: Draws | None = None, seed: int = 0) -> Predictive:
-        """`predict` with so many draws of a seed, which all rows share, or with the model's usual ones."""
-        prediction = self.process.eval().predict_shared(self.inputs(rows), draws, self.context, seed)
-        return replace(prediction, sets=self.sets, gate=self.gate, classes=self.classes)
 
     def decide(self, rows: Any) -> Decisions:
         """What the gate says to each row.

@@ -1,6 +1,5 @@
 """A linear layer with Gaussian weights, drawn at its output (local reparameterisation, Kingma et al.)."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -11,10 +10,6 @@ from torch.nn import functional as F
 from totalcal.functional.gaussian import isotropic_kl_of_sums
 
 _ROOT_GUARD = 1e-8  # an all-zero row has variance 0, and the root's gradient there is not finite
-
-
-Normal = Callable[[tuple[int, ...]], Tensor]
-"""ε ~ N(0, I) of a shape."""
 
 
 class LocalLinear(NamedTuple):
@@ -44,38 +39,6 @@ def local_linear(
             return LocalLinear(*results[:2])
         root = _root(rows.square(), log_variance.clamp(-limit, limit).exp_())
         return LocalLinear(torch.addcmul(F.linear(rows, mean, bias), root, epsilon), mean.new_zeros(()))
-
-
-def paired_draws(
-    rows: Tensor,
-    mean: Tensor,
-    log_variance: Tensor,
-    bias: Tensor | None,
-    normal: Normal,
-    limit: float,
-    draws: int,
-    centres: Tensor | None = None,
-) -> Tensor:
-    """Several draws of the output, draws × rows × outputs; rows come once (an axis of 1) or once per draw.
-
-    Draw i + ⌈draws / 2⌉ has the noise of draw i with the other sign: half as many normal numbers, and a mean
-    that is nearer to the expectation than that of independent draws. No gradients; the precision is that of
-    the weights. Fresh memory costs as much as what is written to it: noise is drawn bit by bit. `centres` are
-    xμᵀ + b, where somebody has worked them out already.
-    """
-    with torch.autocast(rows.device.type, enabled=False):
-        inputs, variance = rows.to(mean.dtype), log_variance.clamp(-limit, limit).exp_()
-        centres = F.linear(inputs, mean, bias) if centres is None else centres
-        roots = _root(inputs.square(), variance)
-    outputs = centres.new_empty((draws, *centres.shape[1:]))
-    half = (draws + 1) // 2
-    for i in range(half):
-        epsilon = normal(tuple(centres.shape[1:]))
-        for draw, sign in ((i, 1), (i + half, -1)):
-            if draw < draws:
-                which = draw if len(rows) > 1 else 0
-                torch.addcmul(centres[which], roots[which], epsilon, value=sign, out=outputs[draw])
-    return outputs
 
 
 def _root(squares: Tensor, variance: Tensor) -> Tensor:

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor, distributed
 
 from totalcal.errors import InputError
-from totalcal.inputs import check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
+from totalcal.inputs import call, check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
 from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, row_keys
 from totalcal.memory.features import Tap, found_taps, tap
 from totalcal.models.process import TuringProcess
-from totalcal.parts.repeating import repeated
-from totalcal.parts.sampling import Noise, Sharing
+from totalcal.parts.sampling import MEANS, sampling
 from totalcal.scores.external import eval_mode
 from totalcal.training.callbacks import is_wanted
 from totalcal.training.sources import Data, Source, as_source
@@ -117,9 +116,8 @@ def last_layer(
 def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str] | None) -> list[Tap]:
     first, _ = next(labelled_batches(source, batch_size, model))
     few = taken(first, slice(0, _FEW))
-    at_means = Noise(sharing=Sharing.MEAN)
-    with types_in_words(few):
-        return found_taps(model.backbone, few, lambda: repeated(model.backbone, few, 1, at_means), names)
+    with types_in_words(few), sampling(MEANS):
+        return found_taps(model.backbone, few, lambda: call(model.backbone, few), names)
 
 
 def _device(model: TuringProcess) -> torch.device:

@@ -13,8 +13,8 @@ Args:
     width: Entries of the latent Z.
 
 Each gives an untrained model: hand it to `totalcal.fit` or `totalcal.train`. Its new weights (evidence map,
-keys, cells) are drawn from torch's global generator, as those of torch's own layers: `torch.manual_seed` fixes
-them.
+keys, cells) are drawn from torch's global generator, as those of torch's own layers: `torch.manual_seed`
+fixes them.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,10 +1,9 @@
 """The Turing Process: the only assembly. Every model is this class with other parts in its slots."""
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -23,31 +22,29 @@ from totalcal.inputs import (
     check_predicted,
     checked_inputs,
     count,
-    device,
-    in_precision_of,
     in_types_of,
     joined,
     labelled,
+    received_by,
+    taken,
     tensors,
     types_in_words,
 )
 from totalcal.memory.domain import Domain, Memorised, NoDomain, Observation, Observed, row_keys
-from totalcal.memory.features import Collector, Tap, tap
+from totalcal.memory.features import Collector, Tap, collecting, tap
 from totalcal.models.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
-from totalcal.parts.moments import NoMomentRuleError, moments_supported, points_and_mean, readout_points
-from totalcal.parts.pooling import quick_pooling
-from totalcal.parts.repeating import fixed_draws, repeated_and_mean
+from totalcal.parts.moments import NoMomentRuleError, embedding_points, readout_points
+from totalcal.parts.pooling import with_quick_pooling
+from totalcal.parts.repeating import Plan, structure
 from totalcal.parts.sampling import (
-    FixedDraws,
+    MEANS,
     Noise,
-    Pass,
-    Sharing,
+    SeedNoise,
     WeightKLs,
+    move_like,
     sampling,
-    stochastic_layers,
-    with_uses_known,
 )
 from totalcal.parts.weights import point_layers, total_weight_kl
 from totalcal.types import (
@@ -68,6 +65,9 @@ from totalcal.types import (
 
 CONTEXT_BLOCK = 50
 _TEN = 10
+_MEASURED_ROWS, _MEASURED_NUMBERS = 200, 20_000
+_MEASURED_DRAWS = (100, 1.5), (1000, 1.0)  # how many, and how far from the bounds they must be to settle it
+_LARGEST_RATIO = 1.1
 HeadLoss = Callable[[Head, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """From a head, embeddings, readouts and labels to the expected NLL and the local KL, as `Head.loss`."""
 
@@ -76,21 +76,20 @@ Context: TypeAlias = Batch | tuple[Any, Any] | Mapping[str, Any]
 """Labelled rows: a pair, or a mapping with `labels`."""
 
 
-class MomentsWarning(UserWarning):
-    """Moments were asked for, and draws were made."""
-
-
 class TuringProcess(nn.Module):
     """Any model of ours: backbone (w), latent (Z) and head (π), as in Definition 1 (section 5). Final.
 
     A process owns its backbone: it takes a copy of the net it is given, which is left alone and shares
     nothing with it. Train `process.parameters()`, and find the trained net in `process.backbone`.
 
-    A training step in anybody's own loop is `encode`, `absorb`, `loss_terms`, or `forward` for all three.
-    Randomness comes from the generator given, down to the layers of the backbone; without one, from
-    torch's global one. Predictions are made as in evaluation mode, and many threads may make them at once.
-    Inputs are what the net takes: a tensor or an array, or a mapping or tuple of them (`totalcal.inputs`).
+    A training step in anybody's own loop is `encode`, `absorb`, `loss_terms`, or `forward` for all three: its
+    randomness comes from the generator given, down to the layers of the backbone; without one, from torch's
+    global one. `predict` draws as a seed says. Predictions are made as in evaluation mode, and many threads
+    may make them at once. Inputs are what the net takes: a tensor or an array, or a mapping or tuple of them
+    (`totalcal.inputs`), on any device: they are moved to the model's.
     """
+
+    _plan: Plan | None = None
 
     def __init__(
         self,
@@ -107,8 +106,10 @@ class TuringProcess(nn.Module):
         if min(loss_weights) < 0:
             raise InputError(f"what a KL counts must be 0 or more, but got {loss_weights}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
+        move_like(self.backbone, latent, head)  # a trained net may be in any place and precision
         self.net_classes, self.loss_weights = num_classes, loss_weights
         self.calibrator: nn.Module = NoCalibrator()
+        self.prefers_moments = False
         self.domain: Domain
         self.set_domain(NoDomain() if domain is None else domain)
 
@@ -121,6 +122,11 @@ class TuringProcess(nn.Module):
     def num_classes(self) -> int:
         """How many classes predictions have: those of the net, `net_classes`, and those memorised since."""
         return self.net_classes + self.domain.num_learned
+
+    @property
+    def default_draws(self) -> int | Literal["moments"]:
+        """What `draws="auto"` stands for: ten, or "moments" if `measure_default_draws` found them better."""
+        return "moments" if self.prefers_moments else _TEN
 
     @property
     def context_use(self) -> ContextUse:
@@ -194,7 +200,7 @@ class TuringProcess(nn.Module):
         check_labels(labels, len(embedding), self.net_classes)
         if len(embedding) == 0 and not _distributed():
             return MemoryUpdate(embedding.new_zeros(0))
-        return self.latent.absorb(embedding, labels, Noise(generator))
+        return self.latent.absorb(embedding, labels.to(embedding.device), Noise(generator))
 
     @contextmanager
     def _written_whole(self) -> Iterator[None]:
@@ -374,23 +380,21 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def predict(
-        self,
-        inputs: Inputs,
-        draws: Draws = 10,
-        context: Context | None = None,
-        generator: torch.Generator | None = None,
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Context | None = None
     ) -> Predictive:
         """The predictive distribution, with so many draws of θ = (w, Z); 0 uses mean weights and mean cells.
 
-        What is deterministic runs once, however many draws there are. From three draws on they come in pairs
-        of opposite noise. "moments" draws nothing (`predict_moments`); where a layer has no rule for it, a
-        warning names the layer, and ten draws are made that all rows share.
+        The draws are those of the seed, and all rows share them: a row's prediction is a function of the row
+        and the seed, to rounding, whatever its batch, thread, device or precision. (Graphs, whose rows see
+        each other, are excepted.) What is deterministic runs once, however many draws there are; from three
+        draws on they come in pairs of opposite noise. "moments" draws nothing: moments go through the
+        backbone, and fixed points through latent and head. "auto" is `default_draws`.
 
         Args:
             inputs: What the net takes; the first axis is the batch.
-            draws: How many, 0, or "moments".
+            draws: How many, 0, "moments" or "auto".
+            seed: What the draws are a function of.
             context: Labelled rows to predict from, for the models that take a context.
-            generator: Where the draws come from; torch's global generator without one.
 
         Returns:
             Beliefs, draws × batch × classes, with `probabilities`, `entropy` and `decompose()`.
@@ -399,102 +403,88 @@ class TuringProcess(nn.Module):
             InputError: If inputs are not finite, or there are none.
             ShapeError: If the net does not give one column per class.
             ContextError: If the model needs a context and has none, or takes none and was given one.
+            NoMomentRuleError: "moments" were asked for, and a layer has no rule for them.
 
         Example:
             >>> import totalcal
             >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
-            >>> model.predict(torch.zeros(2, 4), draws=5).draws
-            5
+            >>> model.predict(torch.zeros(2, 4), draws=5, seed=1).sampling
+            Sampling(draws=5, seed=1)
         """
-        if draws == "moments":
-            return self._moments_or_draws(inputs, context)
-        noise = _noise_for(draws, Sharing.ROWS, generator, paired=True)
-        return self._predicted(inputs, draws, context, noise, self._sampling(draws))
+        chosen = self.default_draws if draws == "auto" else draws
+        if chosen != "moments":
+            return self.predicted(inputs, SeedNoise(chosen, seed), context)
+        return self.predicted(inputs, None, context)
 
     @torch.no_grad()
-    def predict_shared(
-        self, inputs: Inputs, draws: Draws | None = None, context: Context | None = None, seed: int = 0
-    ) -> Predictive:
-        """`predict`, but all rows meet the same draws, those of the seed, however batches are split.
+    def measure_default_draws(
+        self, inputs: Inputs, context: Context | None = None
+    ) -> int | Literal["moments"]:
+        """Find out what `draws="auto"` is to be: moments where they are at least as good as ten draws.
 
-        This is how files, estimators and services predict. Draws cost more here: the layers whose weights
-        have a distribution run with weights of their own for each of them.
+        Against a thousand draws of another seed: the probabilities by moments are as near to theirs as those
+        of ten draws are, and the sum of the reducible uncertainty is within a tenth of theirs. Moments treat
+        hidden units as independent, which costs more the deeper a net is.
 
         Args:
-            inputs: As in `predict`.
-            draws: As in `predict`; `default_draws` if not given.
+            inputs: Rows as those that will be predicted; two hundred are enough.
             context: As in `predict`.
-            seed: What the draws are a function of.
 
         Returns:
-            As `predict`; the same for equal rows, in any order and batch.
+            What `default_draws` is from now on.
 
         Raises:
             InputError, ShapeError, ContextError: As in `predict`.
 
         Example:
             >>> import totalcal
-            >>> model = totalcal.etp(nn.Linear(4, 3), num_classes=3)
-            >>> found = model.predict_shared(torch.zeros(2, 4)).probabilities
-            >>> torch.allclose(found[0], found[1])
-            True
+            >>> totalcal.etp(nn.Linear(4, 3), num_classes=3).measure_default_draws(torch.randn(100, 4))
+            'moments'
         """
-        if draws is None:
-            draws = self.default_draws
-        if draws == "moments":
-            return self._moments_or_draws(inputs, context)
-        inputs = as_inputs(inputs)
-        noise = self._shared_noise(inputs, draws, seed)
-        return self._predicted(inputs, draws, context, noise, self._sampling(draws, seed))
+        self.prefers_moments = False
+        few = min(_MEASURED_ROWS, max(_MEASURED_NUMBERS // self.num_classes, _TEN))
+        rows = as_inputs(inputs)
+        rows = rows if count(rows) <= few else taken(rows, slice(0, few))
+        try:
+            by_moments = self.predict(rows, draws="moments", context=context)
+        except NoMomentRuleError:
+            return _TEN
+        if by_moments.sampling == BY_MOMENTS:
+            self.prefers_moments = self._are_as_good_as_ten(by_moments, rows, context)
+        return self.default_draws
 
-    @property
-    def default_draws(self) -> Draws:
-        """Moments where they are known to be at least as good as ten draws, and ten elsewhere.
+    def _are_as_good_as_ten(self, found: Predictive, rows: Inputs, context: Context | None) -> bool:
+        for draws, slack in _MEASURED_DRAWS:
+            truth = self.predict(rows, draws=draws, seed=1, context=context)
+            tens = truth.belief.mean.unflatten(0, (2, draws // _TEN, _TEN // 2)).mean((0, 2))  # pairs: ± ε
+            of_ten = (tens - truth.probabilities).abs().mean()
+            of_moments = (found.probabilities - truth.probabilities).abs().mean()
+            ratio = found.decompose().reducible.sum() / truth.decompose().reducible.sum().clamp_min(1e-12)
+            off = max(float(ratio), 1 / max(float(ratio), 1e-12))
+            if not (of_moments <= slack * of_ten and off <= slack * _LARGEST_RATIO):
+                return False
+        return True
 
-        Example:
-            >>> import totalcal
-            >>> net = nn.Linear(4, 3)
-            >>> totalcal.etp(net, num_classes=3).default_draws, totalcal.anp(net, num_classes=3).default_draws
-            ('moments', 10)
-        """
-        return "moments" if moments_supported(self.backbone, self.latent, self.net_classes) else _TEN
-
-    @torch.no_grad()
-    def fixed_draws(
-        self, inputs: Inputs, draws: int = 10, context: Context | None = None, seed: int = 0
-    ) -> FixedDraws:
-        """The draws of `predict_shared`, for `predict_fixed`; any rows will do as inputs."""
-        rows, context = self._received(inputs), self._checked_context(context)
-        if context is not None:
-            rows = _joined(self._received(context.inputs), rows)
-        noise = self._shared_noise(rows, draws, seed)
-        with evaluating(self):
-            return fixed_draws(self.backbone, rows, draws, noise, seed)
-
-    @torch.no_grad()
-    def predict_fixed(self, inputs: Inputs, draws: FixedDraws, context: Context | None = None) -> Predictive:
-        """`predict_shared` without a random number: an exported program is made of this."""
-        noise = self._shared_noise(as_inputs(inputs), draws.count, draws.seed)._replace(fixed=draws.rewound())
-        return self._predicted(inputs, draws.count, context, noise, self._sampling(draws.count, draws.seed))
-
-    def predict_moments(self, inputs: Inputs, context: Context | None = None) -> Predictive:
-        """One pass without draws: moments go through the backbone, and fixed points through latent and head.
-
-        The same for any batch, every time, up to rounding; gradients flow.
-
-        Raises:
-            NoMomentRuleError: A layer of the backbone has no rule (`parts.moments.moment_rule`).
-        """
-        return self._predicted(inputs, 0, context, None, BY_MOMENTS if self._is_random() else DETERMINISTIC)
+    def predicted(self, inputs: Inputs, noise: SeedNoise | None, context: Context | None) -> Predictive:
+        """`predict` with noise that is at hand, as an exported program has it; None stands for moments."""
+        domain, plan = self.domain, self._planned()  # read once: another thread may put others in their place
+        sampling = BY_MOMENTS if noise is None else Sampling(noise.count, noise.seed)
+        chosen: Noise | None = noise
+        if sampling.draws == 0 or not (plan.layers or self.latent.width):
+            sampling, chosen = DETERMINISTIC, MEANS
+        rows = self._checked_context(context)
+        belief, familiarity = domain.judge(*self._beliefs(plan, inputs, chosen, rows, domain.taps))
+        return Predictive(belief, sampling, familiarity)
 
     @torch.no_grad()
     def log_joint(
         self,
         inputs: Inputs,
         labels: Tensor,
+        *,
         draws: int = 100,
+        seed: int = 0,
         context: Context | None = None,
-        generator: torch.Generator | None = None,
     ) -> Tensor:
         """log p_M(Y) = log E_θ Π p(y_i | x_i, θ), Definition 1: all rows share the noise of a draw.
 
@@ -505,8 +495,8 @@ class TuringProcess(nn.Module):
             inputs: As in `predict`.
             labels: One class number per row.
             draws: How many draws of θ.
+            seed: What they are a function of.
             context: As in `predict`.
-            generator: As in `predict`.
 
         Returns:
             One number: the log-probability of all labels together.
@@ -523,10 +513,12 @@ class TuringProcess(nn.Module):
         """
         inputs = as_inputs(inputs)
         check_labels(labels, count(inputs), self.num_classes)
-        rows, noise = self._checked_context(context), _noise_for(draws, Sharing.SHARED, generator)
-        belief, _ = self.domain.judge(*self._beliefs(inputs, draws, rows, noise, self.domain.taps))
-        places = torch.arange(len(labels), device=labels.device)
-        return log_joint(belief.log_mean[:, places, labels])
+        noise = SeedNoise(draws, seed, paired=False) if draws else MEANS
+        domain, rows = self.domain, self._checked_context(context)
+        belief, _ = domain.judge(*self._beliefs(self._planned(), inputs, noise, rows, domain.taps))
+        log_mean = belief.log_mean
+        chosen = labels.to(log_mean.device).view(1, -1, 1).expand(len(log_mean), -1, 1)
+        return log_joint(log_mean.gather(-1, chosen).squeeze(-1))
 
     def given(self, context: Context) -> "GivenContext":
         """A predictor that brings its context along.
@@ -535,7 +527,7 @@ class TuringProcess(nn.Module):
             context: Labelled rows, as `predict` takes them.
 
         Returns:
-            A predictor with `predict(inputs, draws, generator=…)`.
+            A predictor with `predict(inputs, draws=…, seed=…)`.
 
         Raises:
             ContextError: If the context has no labels.
@@ -549,47 +541,28 @@ class TuringProcess(nn.Module):
         """
         return GivenContext(self, context)
 
-    def _sampling(self, draws: int, seed: int | None = None) -> Sampling:
-        """How a prediction with so many draws was made; rows share draws where a seed was given."""
-        is_random = draws > 0 and self._is_random()
-        return Sampling(draws, seed, shared=seed is not None) if is_random else DETERMINISTIC
-
-    def _is_random(self) -> bool:
-        return bool(stochastic_layers(self.backbone)) or self.latent.width > 0
-
     @torch.no_grad()
     def observe(self, inputs: Inputs, taps: Sequence[Tap]) -> Observation:
         """The features of tapped layers and the entropy, at mean weights and mean latents, without a context.
 
         So it is a function of each row alone: neither draws nor the rows beside it move it.
         """
-        _, observation = self._beliefs(inputs, 0, None, Noise(sharing=Sharing.MEAN), taps)
+        _, observation = self._beliefs(self._planned(), inputs, MEANS, None, taps)
         assert observation is not None
         return observation
 
-    def _shared_noise(self, inputs: Inputs, draws: int, seed: int) -> Noise:
-        generator = torch.Generator(device(inputs)).manual_seed(seed)
-        return _noise_for(draws, Sharing.SHARED, generator, paired=True)
+    def _planned(self) -> Plan:
+        """How the backbone is run: chosen once, and again when its layers or hooks are others."""
+        plan = self._plan
+        if plan is None or plan.structure != structure(self.backbone):
+            self._plan = plan = Plan(self.backbone)
+        return plan
 
-    def _moments_or_draws(self, inputs: Inputs, context: Context | None) -> Predictive:
-        try:
-            return self.predict_moments(inputs, context)
-        except NoMomentRuleError as problem:
-            name = problem.place_in(self.backbone)
-            warnings.warn(f"{name}: {problem} {_TEN} draws take their place.", MomentsWarning, stacklevel=3)
-            return self.predict_shared(inputs, _TEN, context)
-
-    def _predicted(
-        self, inputs: Inputs, draws: int, context: Context | None, noise: Noise | None, sampling: Sampling
-    ) -> Predictive:
-        rows = self._checked_context(context)
-        belief, observation = self._beliefs(inputs, draws, rows, noise, self.domain.taps)
-        belief, familiarity = self.domain.judge(belief, observation)
-        paired = noise is not None and noise.paired
-        return Predictive(belief, sampling, familiarity, paired=paired)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     def _beliefs(
-        self, inputs: Inputs, draws: int, context: Batch | None, noise: Noise | None, taps: Sequence[Tap]
+        self, plan: Plan, inputs: Inputs, noise: Noise | None, context: Batch | None, taps: Sequence[Tap]
     ) -> tuple[Belief, Observation | None]:
         """A belief for each draw and row, and what the taps saw; the context passes with the inputs.
 
@@ -598,30 +571,47 @@ class TuringProcess(nn.Module):
         rows, length = self._received(inputs), 0
         if context is not None:
             rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
-        collector = Collector(taps, rows, skipped=length)
+        mean = None
         with evaluating(self), types_in_words(rows):
-            with quick_pooling():
-                embedding, mean = (
-                    points_and_mean(self.backbone, rows, collector)
-                    if noise is None
-                    else repeated_and_mean(self.backbone, rows, max(draws, 1), noise, collector)
-                )
+            if taps or noise is MEANS:
+                collector = Collector(taps, rows, skipped=length)
+                with collecting(collector):
+                    mean, hidden = plan.at_means(rows)
+            else:
+                hidden = plan.before(rows)
+            if isinstance(noise, SeedNoise):
+                embedding = plan.drawn(hidden, noise)
+            elif noise is None:
+                embedding = self._points(plan, hidden)
+            else:
+                assert mean is not None
+                embedding = mean.unsqueeze(0)
             check_embedding(embedding[0], count(rows), self.net_classes)
             if context is not None:
-                context = Batch(embedding[:, :length], context.labels)
+                context = Batch(embedding[:, :length], context.labels.to(embedding.device))
                 embedding = embedding[:, length:]
-            belief = self.calibrator(self._belief(embedding, context, max(draws, 1), noise))
+            belief = self.calibrator(self._belief(embedding, context, noise))
             check_predicted(belief.mean, as_inputs(inputs), self)
-            if mean is None:
+            if not taps or mean is None:
                 return belief, None
-            at_means = self._belief(mean[:, length:], None, 1, Noise(sharing=Sharing.MEAN))
+            at_means = self._belief(mean.unsqueeze(0)[:, length:], None, MEANS)
         entropy = categorical_entropy(at_means.mean[0])
         return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
-    def _belief(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise | None) -> Belief:
+    def _points(self, plan: Plan, hidden: Inputs) -> Tensor:
+        points = embedding_points(plan.drawing, hidden)
+        if not (plan.is_quiet or torch.compiler.is_compiling()):
+            again = embedding_points(plan.drawing, hidden)
+            if not torch.equal(points, again) and not points.isnan().any():
+                raise NoMomentRuleError(self.backbone, "a layer draws random numbers of its own")
+            plan.is_quiet = True
+        return points
+
+    def _belief(self, embedding: Tensor, context: Batch | None, noise: Noise | None) -> Belief:
         if noise is None:
             readout = readout_points(self.latent, embedding, context)
         else:
+            draws = noise.count if isinstance(noise, SeedNoise) else 1
             readout = self.latent.draw(embedding, context, draws, noise)
         number = max(len(embedding), len(readout))
         return self.head.belief(embedding.expand(number, -1, -1), readout.expand(number, -1, -1))
@@ -630,17 +620,16 @@ class TuringProcess(nn.Module):
         self, inputs: Inputs, generator: torch.Generator | None, with_kls: bool
     ) -> tuple[Tensor, WeightKLs | None]:
         """The embedding, and the KLs of weights that came with the pass."""
-        noise, rows = Noise(generator), self._received(inputs)
-
-        def once() -> tuple[Tensor, Pass]:
-            with sampling(noise) as running:
-                running.kls = {} if with_kls else None
-                return call(self.backbone, rows), running
-
-        embedding, run = with_uses_known(self.backbone, noise, once)
+        rows, plan = self._received(inputs), self._planned()
+        if not (plan.uses_are_known or torch.compiler.is_compiling()):
+            with evaluating(self.backbone):
+                plan.learn_uses(rows)
+        with sampling(Noise(generator)) as running:
+            running.kls = {} if with_kls else None
+            embedding = call(self.backbone, rows)
         check_embedding(embedding, count(rows), self.net_classes)
-        run.repeated_by(embedding)
-        return embedding, run.kls
+        running.repeated_by(embedding)
+        return embedding, running.kls
 
     def _loss_terms(
         self,
@@ -653,6 +642,7 @@ class TuringProcess(nn.Module):
     ) -> LossTerms:
         check_embedding(embedding, len(embedding), self.net_classes)
         check_labels(labels, len(embedding), self.net_classes)
+        labels = labels.to(embedding.device)
         _check_context_length(context, len(embedding))
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
@@ -662,7 +652,7 @@ class TuringProcess(nn.Module):
         return LossTerms(expected_nll, local_kl, latent_kl, weight_kl, self.loss_weights)
 
     def _received(self, inputs: Inputs) -> Inputs:
-        return in_precision_of(self.backbone, checked_inputs(inputs))
+        return received_by(self.backbone, checked_inputs(inputs))
 
     def _checked_context(self, context: Context | None) -> Batch | None:
         if context is None:
@@ -689,12 +679,10 @@ class GivenContext:
         self.process, self.context = process, as_context(context)
 
     def predict(
-        self, inputs: Inputs, draws: Draws = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Context | None = None
     ) -> Predictive:
-        return self.process.predict(inputs, draws, self.context, generator)
-
-    def predict_shared(self, inputs: Inputs, draws: Draws | None = None, seed: int = 0) -> Predictive:
-        return self.process.predict_shared(inputs, draws, self.context, seed)
+        """`TuringProcess.predict`, from this context unless another is given."""
+        return self.process.predict(inputs, draws=draws, seed=seed, context=context or self.context)
 
 
 def as_context(given: Context) -> Batch:
@@ -731,21 +719,12 @@ def _logits(belief: Belief) -> Tensor:
 
 def _owned(net: nn.Module) -> nn.Module:
     try:
-        return copy.deepcopy(net)
+        return with_quick_pooling(copy.deepcopy(net))
     except RuntimeError as problem:
         raise InputError(
             f"a process takes a copy of its net, but this {type(net).__name__} cannot be copied: {problem} "
             "Use torch.nn.utils.parametrizations instead of hooks that compute weights."
         ) from problem
-
-
-def _noise_for(
-    draws: int, sharing: Sharing, generator: torch.Generator | None, paired: bool = False
-) -> Noise:
-    if draws < 0:
-        raise InputError(f"draws must be 0 (means) or more, but is {draws}.")
-    # A single pair would say nothing of the variance over draws.
-    return Noise(generator, sharing if draws else Sharing.MEAN, paired and draws > 2)
 
 
 def _check_context_length(context: int, rows: int) -> None:

@@ -7,9 +7,9 @@ from .latents import NoLatent as NoLatent
 from .latents import SetLatent as SetLatent
 from .latents import TargetLatent as TargetLatent
 from .latents.memory import IdentityKeys as IdentityKeys
+from .sampling import MEANS as MEANS
 from .sampling import AtMeans as AtMeans
 from .sampling import Noise as Noise
-from .sampling import Sharing as Sharing
 from .sampling import sampling as sampling
 from .weights import LogUniformPrior as LogUniformPrior
 from .weights import MeanFieldConv2d as MeanFieldConv2d

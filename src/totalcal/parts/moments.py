@@ -17,7 +17,6 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from itertools import dropwhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,13 +27,13 @@ from torch.nn import functional as F
 from totalcal.errors import TotalcalError
 from totalcal.functional import moments
 from totalcal.functional.cells import read_along
+from totalcal.functional.gaussian import HALVES, at_least_single
 from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
 from totalcal.inputs import Inputs, call
-from totalcal.memory.features import Collector
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
-from totalcal.parts.repeating import has_hooks, passed_at_means
-from totalcal.parts.sampling import AtMeans, Noise, Sharing, StochasticLayer
+from totalcal.parts.repeating import has_hooks, links
+from totalcal.parts.sampling import AtMeans, SeedNoise, StochasticLayer
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
 from totalcal.types import Batch
 
@@ -42,10 +41,8 @@ Rule = Callable[[Any, Moments], Moments]
 
 _RELATIVE_JITTER, _ABSOLUTE_JITTER = 1e-6, 1e-12  # a covariance may be singular, and is rounded
 _NEVER_LARGEST = -1e6  # in the place of −∞, whose products with 0 are no numbers
-_LATENT_SEED = 0
 _RULES: dict[type[nn.Module], Rule] = {}
 _GRAPHS: "WeakKeyDictionary[nn.Module, fx.Graph]" = WeakKeyDictionary()
-_PERCEPTRON = (MeanFieldLinear, nn.Linear, nn.Identity, nn.Flatten, nn.Dropout, nn.ReLU, nn.GELU, nn.Tanh)
 
 
 class NoMomentRuleError(TotalcalError):
@@ -81,31 +78,28 @@ def moment_rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
     return add
 
 
-def embedding_points(backbone: nn.Module, inputs: Inputs, first_mean: Tensor | None = None) -> Tensor:
+def embedding_points(net: nn.Module, inputs: Inputs) -> Tensor:
     """v_s: points × rows × classes that stand for the distribution of v_w(x); one where nothing is random.
-
-    `first_mean` is what the first layer gives at mean weights, where it is known.
 
     Raises:
         NoMomentRuleError: A layer after the first with a distribution has no rule.
     """
-    if not _is_random(backbone):
-        return call(backbone, inputs).unsqueeze(0)
+    if not _is_random(net):
+        return call(net, inputs).unsqueeze(0)
     if not isinstance(inputs, Tensor):
-        raise NoMomentRuleError(backbone, "it takes several tensors")
-    state = _random_state()
-    embedding, factor = _embedding(backbone, inputs, first_mean)
-    if state is not None and not torch.equal(state, torch.get_rng_state()):
-        raise NoMomentRuleError(backbone, "a layer draws random numbers of its own")
+        raise NoMomentRuleError(net, "it takes several tensors")
+    embedding, factor = _embedding(net, inputs)
     if factor is None:
-        return embedding.unsqueeze(0)
-    classes = embedding.shape[-1]
-    points = gaussian_points(classes, pairs_for(classes), like=embedding)
-    if factor.dim() == embedding.dim():
-        return embedding + factor * points.unsqueeze(1)
-    moved = points @ factor.flatten(0, 1).mT  # [points, rows · classes]: one product, not one per row
-    placed: Tensor = embedding + moved.unflatten(1, embedding.shape)
-    return placed
+        placed = embedding.unsqueeze(0)
+    else:
+        classes = embedding.shape[-1]
+        points = gaussian_points(classes, pairs_for(classes), like=embedding)
+        if factor.dim() == embedding.dim():
+            placed = embedding + factor * points.unsqueeze(1)
+        else:
+            moved = points @ factor.flatten(0, 1).mT  # [points, rows · classes]: one product, not one per row
+            placed = embedding + moved.unflatten(1, embedding.shape)
+    return placed.to(inputs.dtype) if inputs.dtype in HALVES else placed
 
 
 def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> Tensor:
@@ -118,54 +112,24 @@ def readout_points(latent: Latent, embedding: Tensor, context: Batch | None) -> 
     pairs = pairs_for(classes)
     keys = _key_weight(latent)
     if keys is None or not isinstance(latent, ExternalMemory):
-        noise = Noise(
-            torch.Generator(embedding.device).manual_seed(_LATENT_SEED), Sharing.SHARED, paired=True
-        )
-        return latent.draw(embedding, context, 2 * pairs, noise)
-    along = gaussian_points(len(latent.cells), pairs, embedding, seed=1)
-    across = gaussian_points(classes, pairs, embedding, seed=2)
-    return read_along(embedding, latent.cells, keys, math.sqrt(latent.cell_variance), along, across)
-
-
-def moments_supported(backbone: nn.Module, latent: Latent, num_classes: int) -> bool:
-    """Whether moments are known to come closer to many draws than ten do (docs/moments.md has the figures).
-
-    That has been shown where all layers from the first with a distribution on are those of a perceptron, a
-    memory has one head, and the classes are few enough to keep their covariance.
-
-    >>> from totalcal.parts.latents import NoLatent
-    >>> moments_supported(nn.Linear(4, 3), NoLatent(), 3), moments_supported(nn.Linear(4, 99), NoLatent(), 99)
-    (True, False)
-    """
-    drawing = dropwhile(lambda link: not _is_random(link), _links(backbone))
-    return (
-        all(type(link) in _PERCEPTRON and not has_hooks(link) for link in drawing)
-        and (latent.width == 0 or _key_weight(latent) is not None)
-        and pairs_for(num_classes) >= num_classes
-    )
-
-
-def points_and_mean(
-    backbone: nn.Module, inputs: Inputs, collector: Collector
-) -> tuple[Tensor, Tensor | None]:
-    """`embedding_points`, and the embedding at mean weights for the collector to look at, as with draws."""
-    if not collector.taps:
-        return embedding_points(backbone, inputs), None
-    at_means = passed_at_means(backbone, inputs, collector)
-    if not _is_random(backbone):
-        return at_means.embedding, at_means.embedding
-    return embedding_points(at_means.drawing, at_means.hidden, at_means.first), at_means.embedding
+        return latent.draw(embedding, context, 2 * pairs, SeedNoise(2 * pairs, seed=0))
+    queries, cells, keys = map(at_least_single, (embedding, latent.cells, keys))
+    along = gaussian_points(len(cells), pairs, queries, seed=1)
+    across = gaussian_points(classes, pairs, queries, seed=2)
+    readout = read_along(queries, cells, keys, math.sqrt(latent.cell_variance), along, across)
+    return readout.to(embedding.dtype)
 
 
 def propagate(module: nn.Module, value: Value) -> Value:
     """A module's output for inputs that are known, or known by their moments."""
     if not isinstance(value, Moments) and not _is_random(module):
-        known: Tensor = module(value)
-        return known
+        output: Tensor = module(value)
+        return output
     if has_hooks(module):
         raise NoMomentRuleError(module, "it has hooks, which a rule would not call")
     if isinstance(module, MeanFieldLayer | nn.Linear | nn.Conv2d):
-        return moments.linear(value, _weight(module), module.bias, _product(module))
+        known = value if isinstance(value, Moments) else at_least_single(value)
+        return moments.linear(known, _weight(module), _bias(module), _product(module))
     if type(module) is nn.Sequential:
         for link in module:
             value = propagate(link, value)
@@ -175,38 +139,25 @@ def propagate(module: nn.Module, value: Value) -> Value:
     return _along_graph(module, value)
 
 
-def _embedding(
-    backbone: nn.Module, inputs: Tensor, first_mean: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
+def _embedding(net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
     """The mean, and deviations; a factor of the covariance where the last layer is linear with few outputs.
 
     Its outputs share their inputs, so that they move together.
     """
-    *before, last = _links(backbone)
+    *before, last = links(net)
     value: Value = inputs
-    if before and first_mean is not None and isinstance(before[0], MeanFieldLinear):
-        variance = moments.variance_of_linear(inputs, _weight(before[0]), first_mean)
-        before, value = before[1:], Moments(first_mean, variance)
     for module in before:
         value = propagate(module, value)
     if isinstance(value, Moments) and isinstance(last, MeanFieldLinear | nn.Linear) and not has_hooks(last):
         weight = _weight(last)
         classes = len(weight.mean if isinstance(weight, Moments) else weight)
         if pairs_for(classes) >= classes:  # enough points to show a covariance
-            mean = moments.linear(value.mean, weight, last.bias).mean
+            mean = moments.linear(value.mean, weight, _bias(last)).mean
             return mean, _root(moments.covariance_of_linear(value, weight))
     final = propagate(last, value)
     if not isinstance(final, Moments):
         return final, None
     return final.mean, (final.variance + _ABSOLUTE_JITTER).sqrt()
-
-
-def _links(module: nn.Module) -> list[nn.Module]:
-    """The modules that run one after the other, with the last one taken apart as well."""
-    if type(module) is not nn.Sequential or len(module) == 0 or has_hooks(module):
-        return [module]
-    *before, last = module
-    return [*before, *_links(last)]
 
 
 def _key_weight(latent: Latent) -> Tensor | None:
@@ -234,7 +185,11 @@ def _root(covariance: Tensor) -> Tensor:
 def _weight(layer: MeanFieldLayer | nn.Linear | nn.Conv2d) -> Value:
     if isinstance(layer, MeanFieldLayer):
         return Moments(layer.weight_mean, layer.log_variance.exp_())
-    return layer.weight
+    return at_least_single(layer.weight)
+
+
+def _bias(layer: MeanFieldLayer | nn.Linear | nn.Conv2d) -> Tensor | None:
+    return None if layer.bias is None else at_least_single(layer.bias)
 
 
 def _product(layer: nn.Module) -> moments.Product:
@@ -261,10 +216,6 @@ def _is_random(module: nn.Module) -> bool:
 
 def _is_dropping(module: nn.Module) -> bool:
     return module.training and isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
-
-
-def _random_state() -> Tensor | None:
-    return None if torch.compiler.is_compiling() else torch.get_rng_state()
 
 
 # The rules of layers, and of functions where a module is taken apart
@@ -309,11 +260,12 @@ def _dropout(layer: nn.Dropout, inputs: Moments) -> Moments:
 def _batch_norm(layer: nn.BatchNorm2d, inputs: Moments) -> Moments:
     if layer.training or layer.running_mean is None or layer.running_var is None:
         raise NoMomentRuleError(layer, "batch normalisation by the batch makes rows depend on each other")
-    scale, shift = (layer.running_var + layer.eps).rsqrt(), 0.0 * layer.running_mean
+    centre = at_least_single(layer.running_mean)
+    scale, shift = (at_least_single(layer.running_var) + layer.eps).rsqrt(), 0.0 * centre
     if layer.affine:
         scale, shift = scale * layer.weight, layer.bias
     shape = (-1, *[1] * (inputs.mean.dim() - 2))
-    return moments.affine(inputs, scale.view(shape), (shift - scale * layer.running_mean).view(shape))
+    return moments.affine(inputs, scale.view(shape), (shift - scale * centre).view(shape))
 
 
 @moment_rule(nn.MaxPool2d)

@@ -1,23 +1,127 @@
-"""How the noise of one pass is drawn: by layers inside of any backbone, and by latents.
+"""Where randomness comes from, and which pass through a net a layer is in. All of it is in this file.
+
+A pass is one run through a net, and a context within which its layers know what to do:
+
+    with sampling(MEANS): ...  # weights are their means
+    with sampling(SeedNoise(10, seed=0), epsilons): ...  # a prediction: μ + σ ε, ε a function of the seed
+    with sampling(Noise(generator)): ...  # a training step: ε from a generator that goes on
 
 Noise belongs to a pass, not to a layer: threads that share a model each have passes of their own. In a pass a
-layer draws once, however often it is used, and a pass that autograd runs again (activation checkpointing)
-meets what it met the first time. What has a distribution stays in full precision, whatever the module around
-it is converted to.
+layer has one draw of its weights, however often it is used. While it learns, a layer that a pass uses once
+may draw at its outputs instead, for each row by itself (local reparameterisation). What has a distribution
+stays in full precision, whatever the module around it is converted to.
 """
 
 import weakref
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from totalcal.errors import InputError
 from totalcal.functional.gaussian import HALVES, standard_normal
+
+_MOST_AT_ONCE = 16  # pairs of draws that run side by side
+_MOST_NUMBERS = 2**25  # of noise at once: 128 MB
+_STREAMS = 0x9E3779B97F4A7C15  # far apart, so that the streams of neighbouring seeds do not meet
+
+
+class Noise:
+    """ε ~ N(0, I) from a generator that goes on, as training has it; from torch's global one without any."""
+
+    def __init__(self, generator: torch.Generator | None = None) -> None:
+        self.generator = generator
+
+    def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε of a shape, on the device and in the precision of `like`."""
+        return standard_normal(shape, like, self.generator)
+
+    def draws(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε for each draw, count × shape."""
+        return self.normal((count, *shape), like)
+
+
+class _NoNoise(Noise):
+    def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        return like.new_zeros(shape)
+
+
+MEANS = _NoNoise()
+"""Means take the place of draws."""
+
+
+class SeedNoise(Noise):
+    """The noise of a prediction: a function of a seed, and of neither rows, batch, thread nor device.
+
+    It is drawn on the CPU in float32. With `paired`, draw i + ⌈n / 2⌉ of n is draw i negated: a mean that is
+    nearer to the expectation than that of independent draws. A single pair would say nothing of the variance
+    over draws: that begins with three.
+    """
+
+    def __init__(self, count: int, seed: int, paired: bool = True) -> None:
+        super().__init__()
+        if count < 0:
+            raise InputError(f"draws must be 0 (means) or more, but is {count}.")
+        self.count, self.seed, self.is_paired = count, seed, paired and count > 2
+        self._known: dict[object, Any] = {}
+        self._asked = 0
+
+    def again(self) -> "SeedNoise":
+        """The same noise for another prediction; what was drawn is not drawn again."""
+        same = SeedNoise(self.count, self.seed, self.is_paired)
+        same._known = self._known
+        return same
+
+    def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        return self.draws(1, shape, like)[0]
+
+    def draws(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        self._asked += 1  # a latent may ask several times, for noise that is independent
+        key = self._asked, count, shape, like.dtype, like.device
+        if key not in self._known:
+            drawn = torch.randn(
+                ((count + 1) // 2 if self.is_paired else count, *shape), generator=self._stream(self._asked)
+            )
+            self._known[key] = self._with_mirrored(drawn)[:count].to(like)
+        found: Tensor = self._known[key]
+        return found
+
+    def of_layers(self, layers: "Sequence[StochasticLayer]") -> Iterator[list[Tensor]]:
+        """ε of each layer, [draws, *shape], for as many draws at once as fit into memory.
+
+        Where they are paired, a block has some of them, then these negated.
+        """
+        likes = [layer.noise_like for layer in layers]
+        number = (self.count + 1) // 2 if self.is_paired else self.count
+        size = min(number, _MOST_AT_ONCE, max(1, _MOST_NUMBERS // (2 * sum(like.numel() for like in likes))))
+        key = tuple((like.shape, like.dtype, like.device) for like in likes)
+        if key in self._known:
+            yield self._known[key]
+            return
+        generator = self._stream(0)
+        for start in range(0, number, size):
+            drawn = [
+                [torch.randn(like.shape, generator=generator) for like in likes]
+                for _ in range(min(size, number - start))
+            ]
+            block = [
+                self._with_mirrored(torch.stack(each)).to(like)
+                for each, like in zip(zip(*drawn, strict=True), likes, strict=True)
+            ]
+            if size == number:
+                self._known[key] = block
+            yield block
+
+    def _with_mirrored(self, drawn: Tensor) -> Tensor:
+        return torch.cat([drawn, -drawn]) if self.is_paired else drawn
+
+    def _stream(self, place: int) -> torch.Generator:
+        return torch.Generator().manual_seed((self.seed + place * _STREAMS) % 2**63)
 
 
 class FullPrecision(nn.Module):
@@ -28,16 +132,16 @@ class FullPrecision(nn.Module):
     that was asked for (`output_dtype`), so that it fits its neighbours.
     """
 
-    _spoken: Tensor
+    _output_dtype: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("_spoken", torch.empty(0), persistent=False)  # follows every conversion
+        self.register_buffer("_output_dtype", torch.empty(0), persistent=False)  # follows every conversion
 
     @property
     def output_dtype(self) -> torch.dtype:
         """The precision of what the module gives."""
-        return self._spoken.dtype
+        return self._output_dtype.dtype
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Where every conversion of a module passes: `to`, `half`, `bfloat16`, `cuda`."""
@@ -47,7 +151,7 @@ class FullPrecision(nn.Module):
 
         def at_least_single(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
-            if tensor is self._spoken or moved.dtype not in HALVES:
+            if tensor is self._output_dtype or moved.dtype not in HALVES:
                 return moved
             return tensor.detach().to(moved.device, torch.float32)
 
@@ -55,181 +159,95 @@ class FullPrecision(nn.Module):
         return converted  # type: ignore[no-any-return]
 
 
-R = TypeVar("R")
-
-
-class Sharing(Enum):
-    """Which rows of a batch share a draw."""
-
-    ROWS = "each row has a draw of its own, where that is exact and cheap"
-    SHARED = "all rows share one draw, as the joint distribution of several labels needs"
-    MEAN = "no draw: means take the place of draws"
-
-
-class Noise(NamedTuple):
-    """Where randomness comes from, and how it is dealt out.
-
-    With `paired`, draw i + ⌈n / 2⌉ of n is draw i with all of its noise negated: half as many normal numbers,
-    and a mean that is nearer to the expectation than that of independent draws.
-    """
-
-    generator: torch.Generator | None = None
-    sharing: Sharing = Sharing.ROWS
-    paired: bool = False
-    fixed: "FixedDraws | None" = None
-
-    def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε ~ N(0, I), or zeros where means are asked for."""
-        if self.sharing is Sharing.MEAN:
-            return like.new_zeros(shape)
-        if self.fixed is not None:
-            return self.fixed.next_normal(shape, like)
-        return standard_normal(shape, like, self.generator)
-
-    def draws(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε for each draw, count × shape."""
-        if not self.paired:
-            return self.normal((count, *shape), like)
-        half = self.normal(((count + 1) // 2, *shape), like)
-        return torch.cat([half, -half[: count // 2]])
-
-
-class FixedDraws:
-    """What a seed stands for, made once and met again in every pass: an exported program draws nothing.
-
-    Attributes:
-        count: How many draws.
-        seed: What they are a function of.
-        weights: For each draw those of every layer that draws.
-    """
-
-    def __init__(
-        self,
-        count: int,
-        seed: int,
-        weights: "Sequence[Mapping[StochasticLayer, Tensor]]",
-        generator: torch.Generator | None,
-    ) -> None:
-        self.count, self.seed, self.weights = count, seed, weights
-        self._generator = generator
-        self._normals: list[Tensor] = []
-        self._given = 0
-
-    def rewound(self) -> "FixedDraws":
-        """The same draws for another pass, those included that are yet to be made."""
-        again = FixedDraws(self.count, self.seed, self.weights, self._generator)
-        again._normals = self._normals
-        return again
-
-    def next_normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε of what draws besides the layers: new in the first pass, and remembered from then on."""
-        if self._given == len(self._normals):
-            self._normals.append(standard_normal(shape, like, self._generator))
-        found = self._normals[self._given]
-        self._given += 1
-        return found
-
-
 class StochasticLayer(FullPrecision, ABC):
     """A layer whose weights have a distribution. It draws whatever mode (train, eval) the module is in."""
 
     is_reused: bool | None = None
-    """Whether a pass was seen to use it more than once: then it draws weights, which all rows share.
-
-    None before the first pass.
-    """
+    """Whether a pass uses it more than once: then it draws weights while it learns, too. None: not known."""
 
     @property
-    def noise(self) -> Noise:
-        """That of the pass that is running in this thread."""
-        running = running_pass()
-        return Noise() if running is None else running.noise
-
-    def draws_at_outputs(self) -> bool:
-        """Whether each row may have noise of its own at the output, instead of a draw of the weights."""
-        running = running_pass()
-        if running is not None and running.is_repeat:
-            return running.drew_outputs(self)
-        return self.noise.sharing is Sharing.ROWS and not self.is_reused
-
-    def epsilon(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε ~ N(0, I), the same whenever the layer is used in a pass: for weights."""
-        running = running_pass()
-        return self.noise.normal(shape, like) if running is None else running.of_weights(self, shape, like)
-
-    def epsilon_of_outputs(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε ~ N(0, I) for noise at the output, which is right only where a pass uses the layer once."""
-        running = running_pass()
-        return self.noise.normal(shape, like) if running is None else running.of_outputs(self, shape, like)
+    @abstractmethod
+    def noise_like(self) -> Tensor:
+        """A tensor like the ε that one draw of the weights takes: its shape, its precision, its place."""
 
     @abstractmethod
     def kl(self) -> Tensor:
         """KL of the weights' distribution to its prior, in nats."""
 
+    def epsilon(self) -> Tensor:
+        """ε ~ N(0, I) for the weights: the same whenever the layer is used in a pass; zeros at means."""
+        running = running_pass()
+        if running is None:
+            return Noise().normal(tuple(self.noise_like.shape), self.noise_like)
+        return running.of_weights(self)
+
+    def draws_at_outputs(self) -> bool:
+        """Whether each row may have noise of its own at the output, instead of a draw of the weights."""
+        running = running_pass()
+        return not self.is_reused if running is None else running.draws_at_outputs(self)
+
+    def epsilon_of_outputs(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """ε ~ N(0, I) for noise at the output, which is right only where a pass uses the layer once."""
+        running = running_pass()
+        return Noise().normal(shape, like) if running is None else running.of_outputs(self, shape, like)
+
 
 WeightKLs = dict[StochasticLayer, Tensor]
 
 
-class LayerReusedError(Exception):
-    """Noise was drawn at a layer's output, and now the layer is used again: the pass has to start again."""
-
-
 class Pass:
-    """One run through a net with one draw of its weights (or, inside of vmap, with all of them)."""
+    """One run through a net with one draw of its weights (or, inside of vmap, with several)."""
 
-    def __init__(self, noise: Noise, sign: Tensor | None = None, mirrored: "Pass | None" = None) -> None:
-        self.noise, self.sign, self.mirrored = noise, sign, mirrored
+    def __init__(self, noise: Noise, epsilons: Mapping[StochasticLayer, Tensor] | None = None) -> None:
+        self.noise, self.is_at_means, self.learns = noise, noise is MEANS, type(noise) is Noise
         self.weights: dict[StochasticLayer, Tensor] = {}
+        """Draws that layers leave here to find them again, where no gradients are wanted."""
         self.kls: WeightKLs | None = None
         """Where layers leave KLs of their weights that come cheaper with the pass than by themselves."""
+        self.uses: Counter[StochasticLayer] = Counter()
+        """How often each layer was used, counted where weights are their means."""
         self.with_gradients = torch.is_grad_enabled()
-        self.is_repeat = False
-        self._weights: dict[StochasticLayer, Tensor] = {}
+        self._epsilons = dict(epsilons or {})
         self._outputs: dict[StochasticLayer, Tensor] = {}
+        self._is_repeat = False
 
-    def of_weights(self, layer: StochasticLayer, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    def of_weights(self, layer: StochasticLayer) -> Tensor:
         """The noise of a layer's weights: one draw per pass."""
-        if layer in self._outputs and not self.is_repeat:
-            self._start_again_with(layer)
-        if layer not in self._weights:
-            known = None if self.mirrored is None else self.mirrored._weights.get(layer)
-            self._weights[layer] = self._drawn(known, shape, like)
-        return self._weights[layer]
+        if layer in self._outputs:
+            layer.is_reused = True
+        if layer not in self._epsilons:
+            like = layer.noise_like
+            self._epsilons[layer] = self.noise.normal(tuple(like.shape), like)
+        return self._epsilons[layer]
+
+    def draws_at_outputs(self, layer: StochasticLayer) -> bool:
+        if self._is_repeat:
+            return layer in self._outputs
+        return self.learns and not layer.is_reused and layer not in self._epsilons
 
     def of_outputs(self, layer: StochasticLayer, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """The noise of a layer's outputs, for its only use in a pass."""
-        if self.is_repeat and layer in self._outputs:
+        if self._is_repeat:
             return self._outputs[layer]
-        if layer in self._outputs or layer in self._weights:
-            self._start_again_with(layer)
-        known = None if self.mirrored is None else self.mirrored._outputs.get(layer)
-        self._outputs[layer] = self._drawn(known, shape, like)
+        layer.is_reused = layer in self._outputs  # known by now, but for nets that look at their inputs
+        self._outputs[layer] = self.noise.normal(shape, like)
         return self._outputs[layer]
 
-    def drew_outputs(self, layer: StochasticLayer) -> bool:
-        return layer in self._outputs
-
     def repeated_by(self, output: Tensor) -> None:
-        """When gradients flow back from `output`, what is run again meets this pass's noise."""
+        """When gradients flow back from `output`, what is run again for them meets this pass's noise.
+
+        Activation checkpointing runs parts of a net a second time, in the middle of a backward pass and
+        outside of every context. Several passes may share a backward pass; each is announced by its output.
+        """
         if output.grad_fn is None:
             return
         again = Pass(self.noise)  # without the KLs: they hold the graph that holds the hook
-        again.is_repeat, again._weights, again._outputs = True, self._weights, self._outputs
+        again._is_repeat, again._epsilons, again._outputs = True, self._epsilons, self._outputs
 
         def announce(_: tuple[Tensor, ...]) -> None:
             _REPEATED.set(weakref.ref(again))
 
         output.grad_fn.register_prehook(announce)
-
-    def _drawn(self, known: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        if known is not None and known.shape == shape:
-            return -known
-        epsilon = self.noise.normal(shape, like)
-        return epsilon if self.sign is None else self.sign.to(epsilon.dtype) * epsilon
-
-    def _start_again_with(self, layer: StochasticLayer) -> None:
-        layer.is_reused = True
-        raise LayerReusedError
 
 
 _RUNNING: ContextVar[Pass | None] = ContextVar("running", default=None)
@@ -239,16 +257,16 @@ _REPEATED: ContextVar["weakref.ref[Pass] | None"] = ContextVar("repeated", defau
 def running_pass() -> Pass | None:
     """The pass that is running in this thread; in a backward pass, the one that is run again for it."""
     running = _RUNNING.get()
-    if running is not None or torch._C._current_graph_task_id() == -1:
+    if running is not None or torch._C._current_graph_task_id() == -1:  # as torch.utils.checkpoint asks
         return running
     repeated = _REPEATED.get()
     return None if repeated is None else repeated()
 
 
 @contextmanager
-def sampling(noise: Noise, sign: Tensor | None = None, mirrored: Pass | None = None) -> Iterator[Pass]:
-    """One pass: within this context stochastic layers, anywhere, draw from `noise`."""
-    running = Pass(noise, sign, mirrored)
+def sampling(noise: Noise, epsilons: Mapping[StochasticLayer, Tensor] | None = None) -> Iterator[Pass]:
+    """One pass: within this context stochastic layers, anywhere, draw from `noise`, or take the ε given."""
+    running = Pass(noise, epsilons)
     token = _RUNNING.set(running)
     try:
         yield running
@@ -256,47 +274,21 @@ def sampling(noise: Noise, sign: Tensor | None = None, mirrored: Pass | None = N
         _RUNNING.reset(token)
 
 
-def with_uses_known(module: nn.Module, noise: Noise, run: Callable[[], R]) -> R:
-    """What `run` gives, a function of `noise` alone, also where it finds that a layer is used several times.
-
-    Then it starts again, with randomness and buffers (running statistics) as they were; a layer remembers, so
-    that it happens once.
-    """
-    new = [layer for layer in stochastic_layers(module) if layer.is_reused is None]
-    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()] if new else []
-    device = next((weight.device for weight in module.parameters()), torch.device("cpu"))
-    state = _random_state(noise.generator, device)
-    while True:
-        try:
-            result = run()
-        except LayerReusedError:
-            _restore_random_state(noise.generator, device, state)
-            for buffer, before in buffers:
-                buffer.copy_(before)
-            continue
-        for layer in new:
-            layer.is_reused = bool(layer.is_reused)
-        return result
-
-
-def _random_state(generator: torch.Generator | None, device: torch.device) -> Tensor:
-    if generator is not None:
-        return generator.get_state()
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-def _restore_random_state(generator: torch.Generator | None, device: torch.device, state: Tensor) -> None:
-    if generator is not None:
-        generator.set_state(state)
-    elif device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
-
-
 def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:
     """All layers within a module whose weights have a distribution."""
     return [layer for layer in module.modules() if isinstance(layer, StochasticLayer)]
+
+
+def move_like(net: nn.Module, *parts: nn.Module) -> None:
+    """Move parts to where the output of a net is, and to its precision: those of its last weights."""
+    like: Tensor | None = None
+    for layer in net.modules():
+        own = [weight for weight in layer.parameters(recurse=False) if weight.is_floating_point()]
+        if own:
+            like = layer._output_dtype if isinstance(layer, FullPrecision) else own[-1]
+    if like is not None:
+        for part in parts:
+            part.to(like.device, like.dtype)
 
 
 class AtMeans(nn.Module):
@@ -307,6 +299,6 @@ class AtMeans(nn.Module):
         self.module = module
 
     def forward(self, inputs: Tensor) -> Tensor:
-        with sampling(Noise(sharing=Sharing.MEAN)):
+        with sampling(MEANS):
             output: Tensor = self.module(inputs)
         return output

@@ -4,7 +4,6 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Literal, Protocol
 
 import torch
@@ -13,8 +12,8 @@ from torch.nn import functional as F
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import HALVES, kl_to_isotropic, kl_to_log_uniform
-from totalcal.functional.local_linear import local_linear, paired_draws
-from totalcal.parts.sampling import Sharing, StochasticLayer, WeightKLs, running_pass, stochastic_layers
+from totalcal.functional.local_linear import local_linear
+from totalcal.parts.sampling import StochasticLayer, WeightKLs, running_pass, stochastic_layers
 
 Layers = Literal["linear", "all", "none"] | str | Iterable[str]
 
@@ -84,15 +83,19 @@ class MeanFieldLayer(StochasticLayer):
     def kl(self) -> Tensor:
         return self.prior.kl(self.weight_mean, self.log_variance)
 
+    @property
+    def noise_like(self) -> Tensor:
+        return self.weight_mean
+
     def drawn_weight(self) -> Tensor:
         """w = μ + σ ε: one draw per pass, shared by all rows and positions; μ where means are asked for."""
-        if self.noise.sharing is Sharing.MEAN:
-            return self.weight_mean
         running = running_pass()
+        if running is not None and running.is_at_means:
+            running.uses[self] += 1
+            return self.weight_mean
         if running is not None and self in running.weights:
             return running.weights[self]
-        epsilon = self.epsilon(tuple(self.weight_mean.shape), self.weight_mean)
-        weight = self.weight_mean + (0.5 * self.log_variance).exp() * epsilon
+        weight = self.weight_mean + (0.5 * self.log_variance).exp() * self.epsilon()
         # With gradients it is made anew each time: a part of the pass that is run again must do what it did.
         if running is not None and not running.with_gradients:
             running.weights[self] = weight
@@ -128,16 +131,6 @@ class MeanFieldLinear(MeanFieldLayer):
             inputs, *weights, epsilon, _LOG_VARIANCE_LIMIT, self.prior.precision
         )
         return self.given(output)
-
-    def draws(self, rows: Tensor, count: int, mean: Tensor | None = None) -> Tensor:
-        """Draws × rows × outputs, of rows that come once (an axis of 1) or once per draw.
-
-        `mean` is the output at mean weights for rows that come once, where it is known.
-        """
-        normal = partial(self.noise.normal, like=self.weight_mean)
-        weights = self.weight_mean, self.weight_log_variance, self.bias
-        known = None if mean is None else mean.to(self.weight_mean.dtype).unsqueeze(0)
-        return self.given(paired_draws(rows, *weights, normal, _LOG_VARIANCE_LIMIT, count, known))
 
 
 class MeanFieldConv2d(MeanFieldLayer):

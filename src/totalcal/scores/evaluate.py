@@ -3,7 +3,6 @@
 Or what it left: outputs in arrays, or in .npz files of `labels` and one array whose name states its kind.
 """
 
-import inspect
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.files.reading import npz_names, read_npz
-from totalcal.inputs import Inputs, device
+from totalcal.inputs import Inputs
 from totalcal.scores import calibration, fit, ranking
 from totalcal.scores.arrays import (
     Floats,
@@ -30,11 +29,11 @@ from totalcal.scores.arrays import (
     plain,
 )
 from totalcal.scores.calibration import reliability, smooth_ece
-from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws
+from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws, takes_draws
 from totalcal.scores.ranking import rank
-from totalcal.scores.streaming import Rows, blocks, is_frame, numbered
+from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
-from totalcal.types import Predictive, Predictor
+from totalcal.types import Draws, Predictive, Predictor
 from totalcal.uncertainties import uncertainties_of
 
 
@@ -44,16 +43,17 @@ def evaluate(
     ood: Mapping[str, Rows] | None = None,
     *,
     bins: int = 15,
-    draws: int = 10,
+    draws: Draws = "auto",
     seed: int = 0,
     uncertainty: str = "entropy",
     batch_size: int = 256,
 ) -> Verdict:
-    """All scores of a predictor on test rows and OOD sets, by its `predict(inputs, draws=…, generator=…)`.
+    """All scores of a predictor on test rows and OOD sets, by its `predict(inputs, draws=…, seed=…)`.
 
-    Every net that the predictor holds is in eval mode meanwhile, and in its own mode afterwards. Every set
-    starts from the same seed, so that no OOD set moves another; inputs are cut into blocks of `batch_size`
-    rows whatever batches they come in.
+    What is judged is what is deployed: draws are those of the seed for every row of every set, and by default
+    those that the predictor takes by itself. Every net that the predictor holds is in eval mode meanwhile,
+    and in its own mode afterwards. Inputs are cut into blocks of `batch_size` rows whatever batches they come
+    in.
 
     Args:
         predictor: A model of the family, a baseline, or what `from_module` and the like make of others.
@@ -62,8 +62,8 @@ def evaluate(
         ood: Out-of-distribution sets by name, the one the task is known by first; labels are not needed, and
             a tuple of as many tensors as the test inputs are is inputs.
         bins: Bins of the calibration error, of equal width.
-        draws: Draws of θ per prediction, for predictors that draw.
-        seed: Where the predictor's randomness begins.
+        draws: Draws of θ per prediction, 0, or "moments"; "auto" as the predictor does by itself.
+        seed: What the draws are a function of.
         uncertainty: The one that tells OOD inputs apart: a key of `UNCERTAINTIES`, `unfamiliarity` of a model
             that remembers its domain, or a score that the predictor brings along.
         batch_size: Rows per call of `predict`.
@@ -99,7 +99,7 @@ def evaluate(
         **_in_distribution(in_distribution, bins),
         panel={name: _rank(in_distribution, member) for name, member in panel.items()},
         uncertainty=uncertainty,
-        draws=in_distribution.draws,
+        sampling=in_distribution.sampling,
         seed=seed,
         batch_size=batch_size,
         observed=Observations(in_distribution, panel),
@@ -149,22 +149,13 @@ def check_predictor(predictor: object) -> None:
     """A predictor is known by its `predict`; those of scikit-learn and of bare nets are different."""
     if not isinstance(predictor, Predictor):
         raise InputError(f"a {type(predictor).__name__} has no `predict`. {_WRAP}")
-    if not _takes_draws(predictor):
+    if hasattr(predictor, "predict_proba") or not takes_draws(
+        predictor.predict
+    ):  # a pipeline's takes anything
         raise InputError(
-            f"`predict` of a {type(predictor).__name__} must be predict(inputs, draws=…, generator=…). "
+            f"`predict` of a {type(predictor).__name__} must be predict(inputs, *, draws, seed, context). "
             + _WRAP
         )
-
-
-def _takes_draws(predictor: Predictor) -> bool:
-    """Whether `predict` is that of the protocol; a pipeline's takes any argument, and then fails."""
-    if hasattr(predictor, "predict_proba"):
-        return False
-    try:
-        inspect.signature(predictor.predict).bind(None, draws=1, generator=None)
-    except TypeError:
-        return False
-    return True
 
 
 def log_likelihoods(predictive: Predictive, labels: Tensor) -> Floats:
@@ -182,7 +173,7 @@ def _observe(
     predictor: Predictor,
     data: Rows,
     *,
-    draws: int,
+    draws: Draws,
     seed: int,
     size: int,
     labelled: bool,
@@ -190,7 +181,6 @@ def _observe(
     uncertainty: str = "entropy",
 ) -> tuple[Observed, Inputs]:
     """What is predicted for each row of a set, and some of its inputs; labels of an OOD set mean nothing."""
-    generator: torch.Generator | None = None
     seen: list[Observed] = []
     for rows, truth in blocks(data, size, like):
         if labelled and truth is None:
@@ -198,8 +188,7 @@ def _observe(
                 "the test set has no labels; give it as (inputs, labels) or as batches of such pairs, "
                 "with one integer per row for labels."
             )
-        generator = generator or torch.Generator(_home(rows)).manual_seed(seed)
-        predictive: object = predictor.predict(rows, draws=draws, generator=generator)
+        predictive: object = predictor.predict(rows, draws=draws, seed=seed)
         if not isinstance(predictive, Predictive):
             raise InputError(
                 f"`predict` of a {type(predictor).__name__} must return a Predictive, "
@@ -214,10 +203,6 @@ def _observe(
     return Observed.joined(seen), like
 
 
-def _home(rows: Any) -> torch.device:
-    return torch.device("cpu") if is_frame(rows) else device(rows)
-
-
 def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
     """One block without its draws."""
     terms = torch.stack(predictive.decompose().summed(), dim=-1)
@@ -227,7 +212,7 @@ def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
         probabilities=plain(predictive.probabilities),
         uncertainties={name: plain(values) for name, values in uncertainties_of(predictive).items()},
         terms=plain(terms),
-        draws=predictive.draws,
+        sampling=predictive.sampling,
         labels=truth,
         log_likelihoods=likelihoods,
     )

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.inputs import Inputs, as_inputs, call, in_precision_of, logits, mapped
+from totalcal.errors import ContextError, InputError, ShapeError, UnknownNameError
+from totalcal.inputs import Inputs, as_inputs, call, logits, received_by
 from totalcal.models.evaluating import evaluating
 from totalcal.scores.arrays import Values, check_probabilities, class_names, plain
-from totalcal.types import Belief, Dirichlet, PointMass, Predictive
+from totalcal.types import DETERMINISTIC, Belief, Dirichlet, Draws, PointMass, Predictive, Sampling
 
 _LEAVES = (Tensor, np.ndarray, str, bytes, int, float, complex, type, ModuleType, type(None))
 
@@ -105,7 +105,10 @@ def as_predictive(outputs: Values, kind: OutputKind) -> Predictive:
         )
     if values.numel() == 0:
         raise InputError("the outputs are empty; a score needs at least one example.")
-    return Predictive(_belief(values if values.dim() == 3 else values.unsqueeze(0), kind))
+    belief = _belief(values if values.dim() == 3 else values.unsqueeze(0), kind)
+    return Predictive(
+        belief, Sampling(len(values)) if values.dim() == 3 and len(values) > 1 else DETERMINISTIC
+    )
 
 
 class ExternalPredictor:
@@ -128,12 +131,17 @@ class ExternalPredictor:
 
     @torch.no_grad()
     def predict(
-        self, inputs: Inputs, draws: int = 10, generator: torch.Generator | None = None
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Any = None
     ) -> Predictive:
         """What the function gives for these inputs, or its `logits`; it draws for itself, or not at all.
 
         A function that gives a `Predictive` has said all itself.
+
+        Raises:
+            ContextError: A context was given: a function takes none.
         """
+        if context is not None:
+            raise ContextError("a function of inputs takes no context: leave it out.")
         found = self.function(inputs)
         if isinstance(found, Predictive):
             return found
@@ -181,15 +189,9 @@ def from_module(module: nn.Module, kind: OutputKind) -> ExternalPredictor:
 
     def outputs(inputs: Inputs) -> Tensor:
         with eval_mode(module):
-            return call(module, received_by(module, inputs))
+            return call(module, received_by(module, as_inputs(inputs)))
 
     return ExternalPredictor(outputs, kind)
-
-
-def received_by(module: nn.Module, inputs: Any) -> Inputs:
-    """Inputs as tensors in a module's precision and on its device."""
-    rows, parameter = in_precision_of(module, as_inputs(inputs)), next(module.parameters(), None)
-    return rows if parameter is None else mapped(lambda tensor: tensor.to(parameter.device), rows)
 
 
 def from_sklearn(classifier: Any) -> ExternalPredictor:
@@ -215,17 +217,44 @@ def from_sklearn(classifier: Any) -> ExternalPredictor:
     classes = class_names(classifier)
     if classes is None:
         raise InputError(f"this {type(classifier).__name__} has no classes_: fit it first.")
-    asked = distribution_of(classifier) or classifier.predict_proba
-    return ExternalPredictor(lambda inputs: asked(_as_table(inputs)), "probabilities", classes)
+    if (distribution := distribution_of(classifier)) is not None:
+        return _Distribution(distribution, classes)
+    return ExternalPredictor(
+        lambda inputs: classifier.predict_proba(_as_table(inputs)), "probabilities", classes
+    )
 
 
-def distribution_of(classifier: Any) -> Callable[[Any], Predictive] | None:
+class _Distribution(ExternalPredictor):
+    """One of our estimators, whose draws are chosen as those of every predictor of ours."""
+
+    def __init__(self, distribution: Callable[..., Predictive], classes: Sequence[Any]) -> None:
+        super().__init__(distribution, "probabilities", classes)
+        self.distribution = distribution
+
+    def predict(
+        self, inputs: Inputs, *, draws: Draws = "auto", seed: int = 0, context: Any = None
+    ) -> Predictive:
+        return self.distribution(_as_table(inputs), draws=draws, seed=seed, context=context)
+
+
+def takes_draws(predict: Callable[..., Any]) -> bool:
+    """Whether a function has the signature of `Predictor.predict`."""
+    try:
+        inspect.signature(predict).bind(None, draws="auto", seed=0)
+    except TypeError:
+        return False
+    return True
+
+
+def distribution_of(classifier: Any) -> Callable[..., Predictive] | None:
     """The `predict_distribution` of an estimator, or of the one at the end of a scikit-learn pipeline."""
     if hasattr(classifier, "predict_distribution"):
-        return cast(Callable[[Any], Predictive], classifier.predict_distribution)
+        return cast(Callable[..., Predictive], classifier.predict_distribution)
     steps = getattr(classifier, "steps", None)
     if isinstance(steps, list) and hasattr(steps[-1][1], "predict_distribution"):
-        return lambda table: classifier[-1].predict_distribution(classifier[:-1].transform(table))
+        return lambda table, **how: classifier[-1].predict_distribution(
+            classifier[:-1].transform(table), **how
+        )
     return None
 
 

@@ -17,6 +17,8 @@ from totalcal.scores.ranking import Ranking
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from totalcal.types import Sampling
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -25,7 +27,7 @@ class Observed:
     probabilities: Floats  # [n, classes]: p(y | x)
     uncertainties: dict[str, Floats]  # [n] each, by the names of UNCERTAINTIES
     terms: Floats  # [n, 3]: reducible, irreducible, data, summed over the classes
-    draws: int
+    sampling: "Sampling"
     labels: Integers | None = None  # [n]
     log_likelihoods: Floats | None = None  # [n]: log p(y | x), where there are labels
 
@@ -52,7 +54,7 @@ class Observed:
                 for name in parts[0].uncertainties
             },
             terms=np.concatenate([part.terms for part in parts]),
-            draws=parts[-1].draws,
+            sampling=parts[-1].sampling,
             labels=np.concatenate(labels) if labels else None,
             log_likelihoods=np.concatenate(likelihoods) if likelihoods else None,
         )
@@ -94,7 +96,7 @@ class Verdict:
     uncertainty: str
     examples: int
     classes: int
-    draws: int
+    sampling: "Sampling"
     seed: int
     batch_size: int
     observed: Observations = field(repr=False, compare=False)
@@ -103,6 +105,11 @@ class Verdict:
     def bins(self) -> int:
         """How many bins the calibration error has."""
         return self.ece.bins
+
+    @property
+    def draws(self) -> int | str:
+        """How many draws each prediction has; 0 where nothing was drawn, or "moments"."""
+        return self.sampling.draws
 
     @property
     def direction(self) -> str:
@@ -196,8 +203,7 @@ def _finite(value: float | int | str | None) -> float | int | str | None:
 
 
 def _title(verdict: Verdict) -> str:
-    draws = f"{verdict.draws} draw{'s' * (verdict.draws != 1)}"
-    return f"{verdict.examples} examples, {verdict.classes} classes, {draws}, seed {verdict.seed}"
+    return f"{verdict.examples} examples, {verdict.classes} classes, predicted {verdict.sampling}"
 
 
 def _notes(verdict: Verdict) -> list[str]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from totalcal import __version__
 from totalcal.decisions.monitor import Monitor
-from totalcal.decisions.predictions import in_words
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.budget import Pool, give_back, held, room
 from totalcal.files.predicting.answers import Answers, answers, check_draws, class_names
@@ -47,7 +46,7 @@ class Service:
 
     saved: Model
     name: str = "model"
-    draws: Draws | None = None
+    draws: Draws = "auto"
     limits: Limits = field(default_factory=Limits)
     token: str | None = None
     exact: bool = False
@@ -227,16 +226,16 @@ class Metrics:
         return []
 
 
-def _check_sets(saved: Model, draws: Draws | None) -> None:
+def _check_sets(saved: Model, draws: Draws) -> None:
     """The coverage of sets holds for predictions that are made as the held-out ones were."""
     if saved.sets is None:
         return
     wanted, gated = saved.sets.sampling, saved.gate and saved.gate.sampling
-    made = wanted.draws if draws is None else draws
+    made = wanted.draws if draws == "auto" else draws
     if made != wanted.draws or (gated is not None and gated != wanted):
         raise InputError(
-            f"the file's sets of classes were fitted on {in_words(wanted)}, which is not how predictions are "
-            "made here. Fit the gate and the sets on the same predictions, and leave --draws out."
+            f"the file's sets of classes were fitted on predictions {wanted}, which is not how predictions "
+            "are made here. Fit the gate and the sets on the same predictions, and leave --draws out."
         )
 
 

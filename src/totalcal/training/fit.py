@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, laid_out, layout_for, moved
 from totalcal.models.process import TuringProcess
-from totalcal.parts.sampling import Noise, Sharing, sampling, stochastic_layers
+from totalcal.parts.sampling import MEANS, sampling, stochastic_layers
 from totalcal.training.batches import (
     Purpose,
     borrowed_generators,
@@ -52,6 +52,7 @@ from totalcal.training.targets import BatchTransform
 from totalcal.types import Predictor
 
 _SHOWN = 6
+_ROWS_TO_MEASURE = 200
 
 
 def fit(
@@ -141,7 +142,7 @@ def fit(
     if fabric.world_size > 1 and isinstance(source, LoaderSource):
         raise InputError("a DataLoader shuffles for itself on every rank. Give its data set, and batch_size.")
     with borrowed_generators(fabric.device), flushed_denormals():
-        trained = model
+        trained, whole_rows = model, source
         if freeze_backbone:
             trained, device = behind_backbone(model), fabric.device
             reseed(device, derived_seed(seed, Purpose.LOADER))
@@ -198,7 +199,7 @@ def fit(
             keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric, schedule)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
         with nullcontext() if keeper is None else keeper.held():
-            return trainer.run(
+            history = trainer.run(
                 steps_of,
                 epochs,
                 steps_per_epoch=steps,
@@ -207,6 +208,10 @@ def fit(
                 callbacks=[*bar, *callbacks],
                 checkpointer=keeper,
             )
+        if stochastic_layers(model.backbone) or model.latent.width:
+            rows = labelled(next(iter(whole_rows.batches(_ROWS_TO_MEASURE)))).inputs
+            model.measure_default_draws(rows, context_for(model, whole_rows, contexts.limit))
+        return history
 
 
 def _check(settings: Settings, has_validation: bool, freeze_backbone: bool) -> None:
@@ -268,7 +273,7 @@ def _frozen_output(backbone: nn.Module, inputs: Inputs) -> Tensor:
     drawing = stochastic_layers(backbone)
     hooks = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in drawing]
     try:
-        with sampling(Noise(sharing=Sharing.MEAN)):
+        with sampling(MEANS):
             output = call(backbone, rows)
             if not drawing:
                 return output

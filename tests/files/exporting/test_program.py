@@ -24,14 +24,14 @@ REST = [
     for model in sorted(MODELS)
     for net in NETS
     for kind in ("onnx", "pt2")
-    for draws in ((None,) if model in ("softmax", "edl") else (None, 3))
-    if (model, net, kind) not in QUICK or draws is None
+    for draws in (("auto",) if model in ("softmax", "edl") else ("auto", 3))
+    if (model, net, kind) not in QUICK or draws == "auto"
 ]
 
 
-def check(exported: ExportedModel, saved: Model, rows: np.ndarray, draws=None) -> None:
+def check(exported: ExportedModel, saved: Model, rows: np.ndarray, draws="auto") -> None:
     """33 rows, and one by itself."""
-    prediction, found = saved.predict(rows, draws), exported.predict(rows)
+    prediction, found = saved.predict(rows, draws=draws), exported.predict(rows)
     expected = {"probabilities": prediction.probabilities, "entropy": prediction.entropy}
     expected |= prediction.decompose().summed()._asdict()
     for name, values in expected.items():

@@ -83,7 +83,7 @@ def test_an_estimator_s_model_in_float64_is_exported_by_moments(tmp_path):
 
 def test_a_program_predicts_as_the_file_whose_sets_were_fitted_with_draws(tmp_path):
     model = totalcal.bnn(nn.Linear(4, 3), num_classes=3)
-    prediction = model.predict_shared(torch.randn(99, 4), 10)
+    prediction = model.predict(torch.randn(99, 4), draws=10)
     sets = PredictionSets.fitted(prediction, prediction.probabilities.argmax(1))
     saved = Model(model, sets=sets)
     assert export(saved, tmp_path / "model.pt2", example=ROWS).description.draws == 10
@@ -121,5 +121,5 @@ def test_several_inputs_are_taken_by_name(tmp_path):
     export(saved, tmp_path / "model.pt2", example=rows, draws=3)
     exported = open_exported(tmp_path / "model.pt2")
     found = exported.predict({f"inputs/{name}": part.numpy() for name, part in rows.items()})
-    expected = saved.predict(rows, 3).probabilities
+    expected = saved.predict(rows, draws=3).probabilities
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)

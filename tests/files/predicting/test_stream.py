@@ -184,7 +184,7 @@ def test_a_model_that_remembers_its_domain_says_how_unfamiliar_each_row_is(tmp_p
     remember(model, (rows[:200], labels[:200]), (rows[200:300], labels[200:300]))
     gate = Gate.fit(model, rows[300:], labels[300:], rule=Coverage(0.9), bars="unfamiliarity", draws=3)
     save(model, tmp_path / "it.totalcal", gate=gate)
-    usual = rows[300:][model.predict_shared(rows[300:]).unfamiliarity.argsort()[50]]
+    usual = rows[300:][model.predict(rows[300:]).unfamiliarity.argsort()[50]]
     np.savez(tmp_path / "rows.npz", torch.stack([usual, usual + 50]).numpy())
     predict_file(tmp_path / "it.totalcal", tmp_path / "rows.npz", tmp_path / "out.csv")
     near, far = lines(tmp_path / "out.csv")

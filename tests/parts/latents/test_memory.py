@@ -10,7 +10,7 @@ from totalcal.errors import InputError
 from totalcal.functional.cells import blend, identity, one_class_each
 from totalcal.parts.latents import ExternalMemory
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
-from totalcal.parts.sampling import Noise, Sharing
+from totalcal.parts.sampling import MEANS, Noise
 
 
 def seeded(seed: int = 0) -> Noise:
@@ -97,7 +97,7 @@ def test_a_users_rule_is_used(memory: ExternalMemory) -> None:
 
 def test_means_read_the_mean_cells(memory: ExternalMemory) -> None:
     embedding, _ = example()
-    readout = memory.draw(embedding, None, 1, Noise(sharing=Sharing.MEAN))
+    readout = memory.draw(embedding, None, 1, MEANS)
     keys = memory.key_map.linear(memory.cells)
     expected = nn.functional.scaled_dot_product_attention(embedding, keys, memory.cells)
     torch.testing.assert_close(readout[0], expected)

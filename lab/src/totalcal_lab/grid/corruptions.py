@@ -21,7 +21,7 @@ from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES, corrupted_blocks
 from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.building import load_data, restored_predictor
-from totalcal_lab.grid.configuration import RunConfig, derived
+from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
 from totalcal_lab.grid.judging import prediction_in_words
 from totalcal_lab.records.folders import RunFolder
@@ -63,15 +63,11 @@ def restored(folders: tuple[RunFolder, ...], data_dir: Path | None) -> Restored:
 def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
     """A line for each model: error, NLL and ECE at 15 and at 100 bins."""
     scores = [(RunningScores(bins=15), RunningScores(bins=100)) for _ in models.configs]
-    noise = [_generator(variant, config) for config in models.configs]
     for inputs, labels in corrupted_batches(variant, models):
-        for config, predictor, generator, tallies in zip(
-            models.configs, models.predictors, noise, scores, strict=True
-        ):
+        for config, predictor, tallies in zip(models.configs, models.predictors, scores, strict=True):
             with eval_mode(predictor):
-                predictive = predictor.predict(
-                    inputs, draws=config.sections["judging"]["draws"], generator=generator
-                )
+                draws = config.sections["judging"]["draws"]
+                predictive = predictor.predict(inputs, draws=draws, seed=config.seed)
             likelihoods = log_likelihoods(predictive, labels)
             for tally in tallies:
                 tally.update(predictive.probabilities, labels, likelihoods)
@@ -87,11 +83,6 @@ def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
     for rows, block in corrupted_blocks(raw, variant.type, variant.severity, dataset=source):
         shown = block.unsqueeze(-1) if grey else block
         yield replace(test, inputs=shown, labels=test.labels[rows]).whole()
-
-
-def _generator(variant: Variant, config: RunConfig) -> torch.Generator:
-    place = (variant.type, variant.severity, config.task, config.model, config.seed)
-    return torch.Generator().manual_seed(derived("corruption", *place))
 
 
 def _line(variant: Variant, config: RunConfig, tallies: Sequence[RunningScores]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import totalcal
 from totalcal.baselines import BASELINES, TemperatureScaled
 from totalcal.files import whole_file
 from totalcal.models import GivenContext, TuringProcess
-from totalcal.parts import ExternalMemory, Noise, Sharing, sampling
+from totalcal.parts import MEANS, ExternalMemory, sampling
 from totalcal.scores import (
     Observed,
     Verdict,
@@ -100,21 +100,22 @@ def _by_uncertainty(verdict: Verdict) -> dict[str, float]:
 def _joint(config: RunConfig, predictor: Predictor, data: TaskData) -> dict[str, float]:
     """The NLL of small sets of near test inputs; the sets are the same for all models.
 
-    Nearness of words says little, and some baselines draw row by row: no joint there.
+    Nearness of words says little: no joint there.
     """
     if task(config.task).kind == "tokens":
         return {}
-    rows = dyadic_sets(data.test.inputs, config.sections["judging"]["joint_sets"], _SET_SIZE, seed=_SETS_SEED)
+    options = config.sections["judging"]
+    rows = dyadic_sets(data.test.inputs, options["joint_sets"], _SET_SIZE, seed=_SETS_SEED)
     inputs, labels = data.test.whole()
-    generator = torch.Generator().manual_seed(derived("joint", config.task, config.model, config.seed))
+    seed = derived("joint", config.task, config.model, config.seed)
     if isinstance(predictor, TuringProcess):
-        log_joint = partial(predictor.log_joint, draws=_JOINT_DRAWS, generator=generator)
+        log_joint = partial(predictor.log_joint, draws=_JOINT_DRAWS, seed=seed)
     elif isinstance(predictor, GivenContext):
         log_joint = partial(
-            predictor.process.log_joint, draws=_JOINT_DRAWS, context=predictor.context, generator=generator
+            predictor.process.log_joint, draws=_JOINT_DRAWS, context=predictor.context, seed=seed
         )
-    elif config.model in BASELINES and BASELINES[config.model].is_joint:
-        draws = predictor.predict(inputs, draws=1, generator=generator).belief.mean
+    elif config.model in BASELINES:
+        draws = predictor.predict(inputs, draws=options["draws"], seed=seed).belief.mean
         return {"joint_nll": joint_nll_of_draws(draws, labels, rows)}
     else:
         return {}
@@ -278,7 +279,7 @@ def memory_arrays(predictor: Predictor, train: ArrayData) -> dict[str, NDArray[A
 def _attention(process: TuringProcess, memory: ExternalMemory, rows: ArrayData) -> Tensor:
     """φ of each row over the cells, by mean weights and mean cells: rows × cells."""
     blocks = []
-    with sampling(Noise(sharing=Sharing.MEAN)):
+    with sampling(MEANS):
         for batch in rows.batches(256):
             embedding = process.backbone(batch.inputs)
             blocks.append(memory.attention_weights(embedding[None], memory.cells[None])[0])

@@ -238,9 +238,7 @@ def numbers(study: Study) -> ToyNumbers:
     right, distance = toy.right_class(inputs), toy.distance(inputs)
     evidence = study.evidence(inputs, draws=DRAWS_TO_MEASURE)
     clear = distance > math.log(CLEAR_ODDS)
-    predicted = study.model.predict(
-        toy.data.inputs, generator=torch.Generator().manual_seed(study.seed)
-    ).probabilities.argmax(-1)
+    predicted = study.model.predict(toy.data.inputs, seed=study.seed).probabilities.argmax(-1)
     return ToyNumbers(
         toy=toy.name,
         seed=study.seed,

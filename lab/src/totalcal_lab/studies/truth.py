@@ -195,9 +195,8 @@ def measure(plan: Plan, task_name: str, examples: int, seed: int) -> list[Measur
     distance = distance_to(data.inputs, torch.cat([where.in_distribution, where.ood]))
     measurements = []
     for name, predictor in trained(data, task.num_classes, plan.steps, seed).items():
-        generator = torch.Generator().manual_seed(seed)
         in_distribution, ood = (
-            predictor.predict(inputs, draws=plan.draws, generator=generator) for inputs in where[:2]
+            predictor.predict(inputs, draws=plan.draws, seed=seed) for inputs in where[:2]
         )
         terms = in_distribution.decompose().summed()
         variance = _model_variance(in_distribution, ood)

@@ -17,8 +17,8 @@ from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
 from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
-from totalcal.parts.sampling import FixedDraws
-from totalcal.types import Draws, Predictive
+from totalcal.parts.sampling import SeedNoise
+from totalcal.types import Predictive, Sampling
 from totalcal.uncertainties import P_VALUES, uncertainties_of
 
 _STATIC = (
@@ -32,20 +32,18 @@ class Program(nn.Module):
 
     Args:
         saved: The model, with its context, gate and preprocessing.
-        draws: How many draws of θ, 0 for means, or "moments".
-        seed: What the draws are a function of.
+        sampling: How it predicts.
         example: Some rows.
     """
 
-    def __init__(self, saved: Model, draws: Draws, seed: int, example: Inputs) -> None:
+    def __init__(self, saved: Model, sampling: Sampling, example: Inputs) -> None:
         super().__init__()
         self.model, self.context, self.gate = saved.process, saved.context, saved.gate
         self.preprocessing = saved.preprocessing
         self.names = list(named(example, ROWS))
-        self.draws: FixedDraws | None = None
-        if draws != "moments":
-            self.draws = self.model.fixed_draws(self._received(example), draws, self.context, seed)
-        self(*named(example, ROWS).values())  # what the latent draws is remembered from its first use
+        by_moments = sampling.draws == "moments"
+        self.noise = None if by_moments else SeedNoise(int(sampling.draws), sampling.seed or 0)
+        self(*named(example, ROWS).values())  # the noise keeps what it drew: a program draws nothing
 
     def forward(self, *rows: Tensor) -> dict[str, Tensor]:
         inputs = from_named(dict(zip(self.names, rows, strict=True)), ROWS)
@@ -53,10 +51,8 @@ class Program(nn.Module):
             return outputs_of(self._predicted(inputs), self.gate)
 
     def _predicted(self, rows: Inputs) -> Predictive:
-        inputs = self._received(rows)
-        if self.draws is None:
-            return self.model.predict_moments(inputs, self.context)
-        return self.model.predict_fixed(inputs, self.draws, self.context)
+        noise = None if self.noise is None else self.noise.again()
+        return self.model.predicted(self._received(rows), noise, self.context)
 
     def _received(self, rows: Inputs) -> Inputs:
         if self.preprocessing is None:

@@ -93,8 +93,8 @@ def export(
     path: str | os.PathLike[str],
     *,
     to: Format | None = None,
-    draws: Draws | None = None,
-    seed: int | None = None,
+    draws: Draws = "auto",
+    seed: int = 0,
     example: Any = None,
     backbone: nn.Module | None = None,
 ) -> Exported:
@@ -107,9 +107,8 @@ def export(
         model: A model file, what `load` gave, or a model. One that needs a context takes it from its file.
         path: Where to write.
         to: "onnx" or "pt2"; by the suffix of the path if not given.
-        draws: How many draws of θ, 0 for means, "moments" for none. As for `Model.predict`: those of the
-            gate, or else the model's usual ones, if not given.
-        seed: What the draws are a function of; that of the gate, or 0, if not given.
+        draws: How many draws of θ, 0 for means, "moments" for none; "auto" as for `Model.predict`.
+        seed: What the draws are a function of.
         example: Some rows, two or more, if the model has no preprocessing that says what a row is.
         backbone: Your own net, where `model` is a file that asks for it.
 
@@ -143,7 +142,7 @@ def export(
     check_draws(saved, draws)
     sampling = _sampling(saved, draws, seed)
     rows = _example(saved, example)
-    program = Program(saved, sampling.draws, sampling.seed or 0, rows)
+    program = Program(saved, sampling, rows)
     description = _description(saved, program, rows, sampling)
     content = sealed(_WRITERS[kind](traced(program, rows), description))
     with tempfile.TemporaryDirectory() as folder:
@@ -160,8 +159,8 @@ def export_file(
     output: Path | None = None,
     *,
     to: str | None = None,
-    draws: Draws | None = None,
-    seed: int | None = None,
+    draws: Draws = "auto",
+    seed: int = 0,
     example: Path | None = None,
     backbone: str | None = None,
 ) -> Exported:
@@ -202,17 +201,17 @@ def _saved(model: Any, backbone: nn.Module | None) -> Model:
     )
 
 
-def _sampling(saved: Model, draws: Draws | None, seed: int | None) -> Sampling:
+def _sampling(saved: Model, draws: Draws, seed: int) -> Sampling:
     """The draws and the seed that were asked for, or those of `Model.predict`."""
     fitted = saved.fitted_sampling
-    known = fitted or Sampling(saved.process.default_draws)
-    wanted = Sampling(known.draws if draws is None else draws, known.seed or 0 if seed is None else seed)
-    if fitted is not None and fitted.draws and (wanted.seed or 0) != (fitted.seed or 0):
+    if fitted is not None:
+        draws, seed = fitted.draws if draws == "auto" else draws, seed or fitted.seed or 0
+    if fitted is not None and fitted.seed not in (None, seed):
         raise GateError(
-            f"the gate was fitted with draws of seed {fitted.seed or 0}; its promise does not hold for seed "
-            f"{wanted.seed}: leave the seed out."
+            f"the gate was fitted with draws of seed {fitted.seed}; its promise does not hold for seed "
+            f"{seed}: leave the seed out."
         )
-    return wanted
+    return Sampling(saved.process.default_draws if draws == "auto" else draws, seed)
 
 
 def _example(saved: Model, given: Any) -> Inputs:
@@ -320,7 +319,7 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
     for rows in (example, taken(example, slice(0, 1))):
         arrays = {name: part.numpy() for name, part in named(rows, ROWS).items()}
         found = exported.predict(arrays)
-        prediction = saved.predict_shared(rows, sampling.draws, sampling.seed or 0)
+        prediction = saved.predict(rows, draws=sampling.draws, seed=sampling.seed or 0)
         for name, expected in outputs_of(prediction, saved.gate).items():
             gaps = _gaps(found[name], expected.numpy())
             gap = np.median(gaps) if name in _STEPS else gaps.max()

@@ -92,7 +92,7 @@ class FilePredictorWithDraws:
 
     saved: "Model"
     digest: str
-    draws: "Draws | None" = None
+    draws: "Draws" = "auto"
     steps: "Steps | None" = None
 
     @property
@@ -114,13 +114,13 @@ class FilePredictorWithDraws:
 
 
 def opened(
-    file: Path, draws: "Draws | None" = None, backbone: str | None = None, expect: str | None = None
+    file: Path, draws: "Draws" = "auto", backbone: str | None = None, expect: str | None = None
 ) -> FilePredictor:
     """What answers by a model file: torch and totalcal, or for an .onnx onnxruntime alone.
 
     Args:
         file: What `totalcal.save` or `totalcal export` wrote.
-        draws: Of weights and memory; those of the gate, or else the model's usual ones, if not given.
+        draws: Of weights and memory; "auto" are those of the gate, or else the model's own.
         backbone: `package.module:factory`, the user's own net where the file asks for it.
         expect: The digest of the model that it has to be, or the beginning of it.
 
@@ -164,20 +164,17 @@ def p_value_names(saved: "Model") -> tuple[str, ...]:
 
 
 def answers(
-    saved: "Model", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws | None" = None
+    saved: "Model", rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], draws: "Draws" = "auto"
 ) -> Answers:
     """The answers to rows as the user has them, with the draws of the gate or of the user."""
-    from totalcal.decisions import sampling_of
-
     stacked = rows if isinstance(rows, np.ndarray) else np.stack(rows)
     try:
-        prediction = saved.predict(stacked, draws)
+        prediction = saved.predict(stacked, draws=draws)
     except TotalcalError:
         raise
     except (RuntimeError, ValueError, TypeError, LookupError) as error:  # a net says in its own words
         raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
     verdicts, reasons = _decisions(saved, prediction)
-    sampling = sampling_of(prediction)
     return Answers(
         class_names(saved),
         prediction.probabilities.numpy(),
@@ -185,7 +182,7 @@ def answers(
         {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},
         verdicts,
         reasons,
-        made_by(sampling.draws, sampling.seed),
+        made_by(prediction.sampling.draws, prediction.sampling.seed),
     )
 
 
@@ -200,36 +197,25 @@ def made_by(draws: int | str, seed: int | None) -> str:
     return f"{draws} draws of seed {seed or 0}" if draws else "means"
 
 
-def check_draws(saved: "Model", draws: "Draws | None") -> None:
+def check_draws(saved: "Model", draws: "Draws") -> None:
     """Before any work: whether the gate can decide about predictions with these draws.
 
     Raises:
-        GateError: If it was fitted with others, or does not know with which.
+        GateError: If it was fitted with others.
     """
-    from totalcal.decisions.predictions import in_words
-
     if saved.gate is None:
         return
     fitted = saved.gate.sampling
-    if fitted is None and draws is None:
+    if fitted.draws and draws not in ("auto", fitted.draws):
         raise GateError(
-            "the file's gate does not know how many draws it was fitted with (totalcal 0.1 did not note it). "
-            "Fit it again and save; or, if you know, say it: --draws 10 was the default."
-        )
-    if fitted is not None and fitted.draws and draws not in (None, fitted.draws):
-        raise GateError(
-            f"the file's gate was fitted on {in_words(fitted)}; its promise does not hold for {draws}: "
+            f"the file's gate was fitted on predictions {fitted}; its promise does not hold for {draws}: "
             "leave --draws out."
         )
 
 
 def _decisions(saved: "Model", prediction: "Predictive") -> tuple[list[str], list[str]]:
-    from totalcal.decisions import sampling_of
-
     gate, rows = saved.gate, len(prediction.probabilities)
     if gate is None:
         return [""] * rows, [""] * rows
-    if gate.sampling is None:  # the user has said how it was fitted
-        gate = replace(gate, sampling=sampling_of(prediction))
     decisions = gate(prediction)
     return decisions.verdicts, decisions.reasons

@@ -203,9 +203,9 @@ class ExportedModel:
             made_by(self.description.draws, self.description.seed),
         )
 
-    def check_draws(self, draws: int | str | None) -> None:
+    def check_draws(self, draws: int | str) -> None:
         """Before any work: draws are made when a model is exported, and cannot be chosen any more."""
-        if draws not in (None, self.description.draws):
+        if draws not in ("auto", self.description.draws):
             raise GateError(
                 f"the model was exported with {self.description.draws} draws, and {draws} were asked for. "
                 "Leave --draws out, or export it again with --draws."

@@ -38,7 +38,7 @@ def predict_file(
     inputs: Path,
     output: Path,
     *,
-    draws: "Draws | None" = None,
+    draws: "Draws" = "auto",
     chunk_size: int | None = None,
     workers: int | None = None,
     strict: bool = False,

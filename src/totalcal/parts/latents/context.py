@@ -8,7 +8,7 @@ from totalcal.errors import ContextError
 from totalcal.functional import gaussian
 from totalcal.functional.cells import attention_weights, read
 from totalcal.parts.latents.base import Latent
-from totalcal.parts.sampling import Noise, Sharing
+from totalcal.parts.sampling import Noise
 from totalcal.types import Batch, ContextUse, MemoryUpdate
 
 _MINIMAL_SCALE = 0.01
@@ -132,8 +132,7 @@ class TargetLatent(ContextLatent):
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
         mean, scale = self._prior(embedding) if context is None else self._attended(embedding, context)
-        rows = 1 if noise.sharing is Sharing.SHARED else embedding.shape[-2]
-        return mean + scale * noise.draws(draws, (rows, self.width), embedding)
+        return mean + scale * noise.draws(draws, (1, self.width), embedding)  # shared by all rows
 
     def _attended(self, targets: Tensor, context: Batch) -> tuple[Tensor, Tensor]:
         weights = attention_weights(targets, context.inputs)  # [..., targets, context]

@@ -113,7 +113,7 @@ class ExternalMemory(Latent, FullPrecision):
             return noise
         own = torch.Generator(self.cells.device).manual_seed(int(self.write_seed))
         self.write_seed.add_(1)
-        return noise._replace(generator=own)
+        return Noise(own)
 
 
 def _summed_over_ranks(written: Tensor) -> Tensor:
