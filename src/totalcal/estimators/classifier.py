@@ -39,7 +39,7 @@ from totalcal.files.steps import Steps
 from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
-from totalcal.models.process import Context
+from totalcal.models.process import Context, TuringProcess
 from totalcal.nets import mlp
 from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import Callback, ProgressBar
@@ -100,6 +100,12 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _model_name: ClassVar[str]
+    model_: TuringProcess
+    classes_: npt.NDArray[Any]
+    preprocessing_: Preprocessing
+    context_: Batch | None
+    _seed: int
+    _training: TableTraining
 
     def __init__(
         self,
