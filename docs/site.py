@@ -17,6 +17,8 @@ import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from typer.main import get_command
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -36,9 +38,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"All examples": "gallery/index.md"},
         *(f"gallery/{script.stem}.md" for script in scripts()),
     ]
-    names = [{"All names": "reference/api.md"}, *(f"reference/api_{theme}.md" for theme in THEMES)]
     modules = [f"reference/{room}.md" for room in rooms()]
-    parts["Reference"] = [{"Public names": names}, *parts["Reference"], {"All modules": modules}]
+    parts["Reference"] = [{"Public names": "reference/api.md"}, *parts["Reference"], {"All modules": modules}]
     config.nav = [{name: pages} for name, pages in parts.items()]
     return config
 
@@ -78,7 +79,6 @@ def made_pages() -> dict[str, Callable[[], str]]:
         "gallery/index.md": gallery_index,
         **{f"gallery/{script.stem}.md": partial(example_page, script) for script in scripts()},
         "reference/api.md": api_index,
-        **{f"reference/api_{theme}.md": partial(api_page, theme) for theme in THEMES},
         "reference/commands.md": commands_page,
         **{f"reference/{room}.md": partial(room_page, room) for room in rooms()},
     }
@@ -319,8 +319,13 @@ def room_page(room: str) -> str:
         for file in files
         if room != "core" or file.stem not in ("__init__", "__main__")
     ]
-    title = "The core" if room == "core" else f"totalcal.{room}"
-    return "\n\n".join([f"# {title}", *entries]) + "\n"
+    if room == "estimators":  # whose classes are made from the registry, where mkdocstrings sees none
+        entries += [
+            f"## `{name}` {{ #{home} }}\n\n{_summary(name)}"
+            for name, home in public_names().items()
+            if home == f"totalcal.estimators.{name}"
+        ]
+    return "\n\n".join([f"# {_room_title(room)}", *entries]) + "\n"
 
 
 def _dotted(file: Path) -> str:
@@ -366,162 +371,80 @@ def _defined(node: ast.stmt) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-THEMES: dict[str, tuple[str, str, list[str]]] = {
-    "models": (
-        "Models",
-        "Each function puts a model around a net of yours. All of them return a `TuringProcess`.",
-        ["MODELS", "TuringProcess"],  # after those of the registry
-    ),
-    "training": (
-        "Training and wrapping",
-        "`train` is a plain loop to read; `fit` has checkpoints, schedules and several devices. "
-        "`wrap` and `fit_wrapped` start from a net that is already trained.",
-        ["train", "fit", "wrap", "fit_wrapped", "LossWeights", "LossTerms", "Batch"],
-    ),
-    "predictions": (
-        "Predictions and uncertainty",
-        "What `model.predict` returns, and what a predictor of your own has to provide.",
-        ["Predictive", "Decomposition", "Predictor"],
-    ),
-    "domain": (
-        "Domain memory",
-        "After `remember`, every prediction has a familiarity.",
-        ["remember"],
-    ),
-    "decisions": (
-        "Gates, sets and monitors",
-        "What to do with a prediction: accept it, answer with several classes, or raise an alarm.",
-        ["Gate", "PredictionSets", "Monitor"],
-    ),
-    "scores": (
-        "Scores, baselines and corruptions",
-        "Evaluate any predictor, compare it with others, and make its inputs worse.",
-        ["evaluate", "Verdict", "BASELINES", "corrupt"],
-    ),
-    "files": (
-        "Files and export",
-        "One file per model, without code in it.",
-        ["save", "load", "Model", "Preprocessing", "export", "__version__"],
-    ),
-    "estimators": (
-        "Estimators for scikit-learn",
-        "One class per model. All of them have the parameters and methods of `ProcessClassifier`.",
-        ["ProcessClassifier", "Pipeline"],  # after those of the registry
-    ),
-}
-"""The pages of the public names: title, first sentences, names."""
-
-
-def api_names(theme: str) -> dict[str, str]:
-    """The public names of a theme and where they are defined, in the order of its page."""
-    from totalcal import registry
-
-    shared = "totalcal.estimators.classifier.ProcessClassifier"
-    homes = {**public_names(), "__version__": "totalcal.version", "ProcessClassifier": shared}
-    made = {"models": registry.MODELS, "estimators": map(registry.classifier_name, registry.MODELS)}
-    return {name: homes[name] for name in (*made.get(theme, ()), *THEMES[theme][2])}
-
-
 def api_index() -> str:
-    """Every public name with one line about it."""
+    """Every public name with one line about it, room by room."""
     parts = [
         "# The public names",
-        "All of them are attributes of `totalcal`: `totalcal.etp`, `totalcal.fit`, …",
+        "All of them are attributes of `totalcal`: `totalcal.calibrate`, `totalcal.etp`, …",
     ]
-    for theme, (title, _, _) in THEMES.items():
+    homes = public_names()
+    for room in rooms():
         rows = [
-            f"| [`{name}`](api_{theme}.md#{home}) | {_summary(name, home)} |"
-            for name, home in api_names(theme).items()
+            f"| [`{name}`]({room}.md#{home}) | {_summary(name)} |"
+            for name, home in homes.items()
+            if _room(home) == room
         ]
-        parts += [f"## [{title}](api_{theme}.md)", "\n".join(["| name | what it is |", "|---|---|", *rows])]
-    modules = [
-        f"| [`totalcal.{room}`]({room}.md) | {_first_sentence(_package_tree()[room])} |"
-        for room in rooms()[1:]
-    ]
-    parts += [
-        "## Modules",
-        "Their names are public too, and so are those of the [files beside them](core.md).",
-    ]
-    parts += ["\n".join(["| module | what it is |", "|---|---|", *modules])]
+        if rows:
+            about = "" if room == "core" else _first_sentence(_tree()[room])
+            table = "\n".join(["| name | what it is |", "|---|---|", *rows])
+            parts += [f"## [{_room_title(room)}]({room}.md)", about, table]
     return "\n\n".join(parts) + "\n"
-
-
-def api_page(theme: str) -> str:
-    """The public names of a theme, each from its docstring."""
-    title, lead, _ = THEMES[theme]
-    entries = [
-        _documented(home) if _is_written(name) else f"{_headed(name, home)}\n\n{_summary(name, home)}"
-        for name, home in api_names(theme).items()
-    ]
-    return "\n\n".join([f"# {title}", lead, *entries]) + "\n"
-
-
-def _is_written(name: str) -> bool:
-    """Whether it has a docstring that mkdocstrings can find; a class made from the registry has none."""
-    return name == "ProcessClassifier" or not (name == "__version__" or name.endswith("Classifier"))
-
-
-def _summary(name: str, home: str) -> str:
-    """What an entry says first, as the cell of a table."""
-    if name == "__version__":
-        return "The installed release, a string."
-    if not _is_written(name):
-        return _classifier(name)
-    return _first_sentence(_package_tree()[home.removeprefix("totalcal.")])
-
-
-def _first_sentence(thing: Any) -> str:
-    """The first paragraph of a docstring."""
-    return " ".join(thing.docstring.value.partition("\n\n")[0].split()).replace("|", "\\|")
-
-
-@cache
-def _package_tree() -> Any:
-    return griffe.load("totalcal", search_paths=[PACKAGE.parent])
-
-
-def _classifier(name: str) -> str:
-    """What is said of a class that is made from the registry, where mkdocstrings cannot see it."""
-    from totalcal import registry
-
-    model = next(model for model in registry.MODELS if registry.classifier_name(model) == name)
-    return f"The scikit-learn classifier of [`{model}`][{public_names()[model]}]."
-
-
-def _headed(name: str, home: str) -> str:
-    return f"## `{name}` {{ #{home} }}"
-
-
-def _documented(name: str) -> str:
-    """Here by its bare name, and on the page of its room, which is where other pages refer to."""
-    options = {"skip_local_inventory": "true", "show_root_full_path": "false", "heading_level": 2}
-    return f"::: {name}\n    options:" + "".join(f"\n      {key}: {value}" for key, value in options.items())
 
 
 @cache
 def public_names() -> dict[str, str]:
-    """Each public name and where it is defined; a table of models or baselines is where the stub says."""
+    """Each public name and where it is defined."""
     import totalcal
 
-    tree = _parsed(PACKAGE / "__init__.pyi")
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
-    listed = {alias.name: f"totalcal.{node.module}.{alias.name}" for node in imports for alias in node.names}
-    return {name: _home(getattr(totalcal, name), where) for name, where in listed.items()}
+    return {name: _home(name) for name in totalcal.__all__ if name != "__version__"}
 
 
-def _home(thing: Any, where: str) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else where
+def _home(name: str) -> str:
+    try:
+        return str(_tree()[name].canonical_path)
+    except (KeyError, griffe.AliasResolutionError):
+        return f"totalcal.estimators.{name}"  # made from the registry
+
+
+def _room(home: str) -> str:
+    room = home.split(".")[1]
+    return room if room in rooms() else "core"
+
+
+def _room_title(room: str) -> str:
+    return "The core" if room == "core" else f"totalcal.{room}"
+
+
+def _summary(name: str) -> str:
+    """What an entry says first, as the cell of a table."""
+    from totalcal import registry
+
+    made = {registry.classifier_name(model): model for model in registry.MODELS}
+    if name in made:
+        return f"The scikit-learn classifier of [`{made[name]}`][{public_names()[made[name]]}]."
+    return _first_sentence(_tree()[name])
+
+
+def _first_sentence(thing: Any) -> str:
+    """The first paragraph of a docstring."""
+    docstring = thing.docstring.value if thing.docstring else ""
+    return " ".join(docstring.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+@cache
+def _tree() -> Any:
+    return griffe.load("totalcal", search_paths=[PACKAGE.parent])
 
 
 def commands_page() -> str:
     """The help of every command, as the terminal shows it."""
-    from typer.main import get_command
-
     from totalcal.cli import app
+    from totalcal_lab.cli import app as laboratory
 
-    parts = ["# The command line", "What `totalcal COMMAND --help` prints."]
-    for words in _commands(get_command(app)):
-        parts += [f"## totalcal {' '.join(words)}", f"```text\n{_help(words)}\n```"]
+    parts = ["# The command lines", "What `totalcal COMMAND --help` and `totalcal-lab COMMAND --help` print."]
+    for name, application in {"totalcal": app, "totalcal-lab": laboratory}.items():
+        for words in _commands(get_command(application)):
+            parts += [f"## {name} {' '.join(words)}", f"```text\n{_help(application, words)}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -533,11 +456,7 @@ def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, .
             yield (*before, name)
 
 
-def _help(words: tuple[str, ...]) -> str:
-    from typer.testing import CliRunner
-
-    from totalcal.cli import app
-
+def _help(application: Any, words: tuple[str, ...]) -> str:
     settings = {"COLUMNS": "96", "TERMINAL_WIDTH": "96", "NO_COLOR": "1", "TERM": "dumb"}
-    shown = CliRunner().invoke(app, [*words, "--help"], env=settings).output
+    shown = CliRunner().invoke(application, [*words, "--help"], env=settings).output
     return "\n".join(line.rstrip() for line in shown.strip().splitlines())

@@ -12,13 +12,15 @@ def lenet5(
     num_classes: int,
     image: tuple[int, int, int] = (1, 28, 28),
     widths: tuple[int, int, int] = (20, 50, 500),
-    own_scale: bool = False,
+    per_image_scaling: bool = False,
 ) -> nn.Sequential:
-    """LeNet5, its pooling before its (in-place) ReLU; with `own_scale` behind a GroupNorm."""
+    """LeNet5, its pooling before its (in-place) ReLU; with `per_image_scaling` behind a GroupNorm."""
     channels, height, width = image
     first, second, hidden = widths
     flat = second * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
-    layers: dict[str, nn.Module] = {"own_scale": nn.GroupNorm(1, channels, affine=False)} if own_scale else {}
+    layers: dict[str, nn.Module] = {}
+    if per_image_scaling:
+        layers["per_image_scaling"] = nn.GroupNorm(1, channels, affine=False)
     for stage, (before, after) in enumerate(((channels, first), (first, second)), start=1):
         layers[f"conv{stage}"] = nn.Conv2d(before, after, 5)
         layers[f"pool{stage}"], layers[f"relu{stage}"] = nn.MaxPool2d(2), nn.ReLU(inplace=True)

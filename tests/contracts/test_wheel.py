@@ -1,5 +1,6 @@
 """What a user installs is whole: the wheel, in an empty environment, on top of the dependencies alone."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -20,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_EXTRAS = """
 import importlib.util
 
-assert importlib.util.find_spec("pandas") is None and importlib.util.find_spec("PIL") is None
+missing = ("pandas", "PIL", "totalcal_lab")
+assert [name for name in missing if importlib.util.find_spec(name) is not None] == []
 
 import torch
 import totalcal
@@ -107,7 +109,10 @@ def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     ]
     subprocess.run(pip, check=True)
     command = tmp_path / "empty" / "bin" / "totalcal"
-    run = subprocess.run([command, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path, env=alone
+    )
     assert run.stdout.strip() == f"totalcal {totalcal.__version__}"
     where = subprocess.run(
         [python, "-c", "import totalcal; print(totalcal.__file__)"],
@@ -115,6 +120,7 @@ def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
         text=True,
         check=True,
         cwd=tmp_path,
+        env=alone,
     )
     assert Path(where.stdout.strip()).is_relative_to(site)
-    subprocess.run([python, "-W", "ignore", "-c", WITHOUT_EXTRAS], check=True, cwd=tmp_path)
+    subprocess.run([python, "-W", "ignore", "-c", WITHOUT_EXTRAS], check=True, cwd=tmp_path, env=alone)

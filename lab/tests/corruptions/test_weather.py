@@ -1,5 +1,3 @@
-import sys
-
 import cv2
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from PIL import Image
 from scipy import ndimage
 from skimage.filters import gaussian
 
-from totalcal.errors import InputError, MissingExtraError, ShapeError
+from totalcal.errors import InputError, ShapeError
 from totalcal_lab.corruptions import corrupt, weather
 from totalcal_lab.corruptions.kernels import BLOCK, Draws
 from totalcal_lab.corruptions.registry import PARAMETERS
@@ -131,10 +129,3 @@ def test_spatter_agrees_with_the_libraries_one_image_at_a_time(few, parameters):
         differ += (result != theirs).mean() / len(few)
         assert np.abs(result - theirs).max() <= 1
     assert differ < 0.001
-
-
-@pytest.mark.parametrize("type", ["spatter", "jpeg_compression"])
-def test_without_opencv_the_message_says_what_to_install(monkeypatch, type):
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'totalcal\[corruptions\]'"):
-        corrupt(np.zeros((1, 32, 32, 3), dtype=np.uint8), type, 1)

@@ -32,7 +32,7 @@ HEADINGS = (
     "Does its memory know the domain?",
     "Where does the uncertainty lie?",
     "What if it may abstain?",
-    "How does it bear corruption?",
+    "How does it behave under corruption?",
     "What does it cost?",
     "What is it least sure of?",
     "What does the memory hold?",

@@ -290,7 +290,7 @@ def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: Rule = 
     found = winners(models, aspects, rule)
     all_round = set.intersection(*found.values())
     if all_round and len(models) == 1:
-        line = f"{_names(all_round)} is the only model here: nothing is there that could beat it."
+        line = f"{_names(all_round)} is the only model here, so there is nothing to compare it with."
     elif all_round:
         verb = "is" if len(all_round) == 1 else "are"
         line = f"{_names(all_round)} {verb} not beaten on any of {_aspects(aspects)}."

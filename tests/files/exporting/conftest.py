@@ -38,7 +38,7 @@ class Encoder(nn.Module):
 
 NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mlp": (lambda: mlp(4, CLASSES), (4,)),
-    "lenet5": (lambda: lenet5(CLASSES, (1, 16, 16), widths=(4, 8, 16), own_scale=True), (1, 16, 16)),
+    "lenet5": (lambda: lenet5(CLASSES, (1, 16, 16), widths=(4, 8, 16), per_image_scaling=True), (1, 16, 16)),
     "resnet18": (lambda: resnet18(CLASSES, width=4, channels=1), (1, 8, 8)),
     "encoder": (Encoder, (1, 8, 8)),
 }

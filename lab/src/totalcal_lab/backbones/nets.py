@@ -19,14 +19,14 @@ def lenet5(
     image: tuple[int, int, int] = (1, 28, 28),
     widths: tuple[int, int, int] | None = None,
     dropout: float = 0.0,
-    own_scale: bool = False,
+    per_image_scaling: bool = False,
 ) -> nn.Sequential:
     """Two 5×5 convolutions, each with 2×2 pooling, and two linear layers.
 
     `image` is channels × height × width. `widths` are those of the first three layers: 20/50/500 for grey
-    images and 192/192/1000 for colour unless given. `dropout` stands before both linear layers. With
-    `own_scale` each image is first scaled by its own mean and deviation, so that the net does not see how
-    bright it is, nor how much contrast it has.
+    images and 192/192/1000 for colour unless given. `dropout` stands before both linear layers.
+    `per_image_scaling`: each image is first scaled by its own mean and deviation, so that the net sees
+    neither how bright it is nor how much contrast it has.
 
     >>> import torch
     >>> lenet5(10, image=(3, 32, 32), widths=(4, 8, 16))(torch.zeros(2, 3, 32, 32)).shape
@@ -36,8 +36,8 @@ def lenet5(
     first, second, hidden = widths or (GREY if channels == 1 else COLOUR)
     flat = second * _after_two_stages(height) * _after_two_stages(width)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    if own_scale:
-        layers["own_scale"] = _scaled_alone(channels)
+    if per_image_scaling:
+        layers["per_image_scaling"] = _scaled_alone(channels)
     # max and ReLU commute: pooling first is the same function on a quarter of the pixels.
     layers |= {"conv1": nn.Conv2d(channels, first, 5), "pool1": nn.MaxPool2d(2), "relu1": _relu()}
     layers |= {"conv2": nn.Conv2d(first, second, 5), "pool2": nn.MaxPool2d(2), "relu2": _relu()}
@@ -97,13 +97,13 @@ def resnet18(
     width: int = 64,
     channels: int = 3,
     dropout: float = 0.0,
-    own_scale: bool = False,
+    per_image_scaling: bool = False,
 ) -> nn.Sequential:
     """Four stages of two blocks, `width` channels in the first and twice as many in each next one.
 
     Stems: `imagenet` is 7×7, stride 2, and max pooling (for 224 pixels); `authors` the same without the
     pooling; `cifar` 3×3, stride 1. The end takes the mean over whatever pixels are left: any size fits.
-    `own_scale` is as in `lenet5`.
+    `per_image_scaling` is as in `lenet5`.
 
     >>> import torch
     >>> resnet18(100, stem="cifar", width=8)(torch.zeros(2, 3, 32, 32)).shape
@@ -112,8 +112,8 @@ def resnet18(
     if stem not in STEMS:
         raise ValueError(f"stem is one of {', '.join(STEMS)}, not {stem!r}.")
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    if own_scale:
-        layers["own_scale"] = _scaled_alone(channels)
+    if per_image_scaling:
+        layers["per_image_scaling"] = _scaled_alone(channels)
     layers["stem"] = STEMS[stem](channels, width)
     before = width
     for stage, stride in enumerate((1, 2, 2, 2), start=1):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from totalcal.cli import FIGURE, Example, ExitCode
+from totalcal.cli import Example, ExitCode
 from totalcal_lab.cli.app import app
 
 if TYPE_CHECKING:
@@ -51,19 +51,11 @@ def table(
             help="The domain benchmark instead: OOD detection, the cost of fading, corruption.",
         ),
     ] = False,
-    figure: Annotated[
-        Path | None,
-        typer.Option(callback=FIGURE, help="Draw Figure 3, scores against severity: .png, .svg or .pdf."),
-    ] = None,
 ) -> None:
     """Print Table 2 of the paper, or another table, from finished runs."""
     warn_of_damage(runs)
-    show = _costs if cost else _domain if domain else _corruptions if corruptions or figure else _results
+    show = _costs if cost else _domain if domain else _corruptions if corruptions else _results
     typer.echo(show(runs, Format.JSON if as_json else format))
-    if figure:
-        from totalcal_lab.pages.sections.corruptions import draw_severity_figure
-
-        typer.echo(f"wrote {draw_severity_figure(runs, figure)}", err=True)
 
 
 def warn_of_damage(runs: Path) -> None:

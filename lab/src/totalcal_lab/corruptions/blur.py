@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from totalcal_lab.corruptions import kernels
-from totalcal_lab.corruptions.kernels import Draws, from_planes, smooth_in_order, to_planes
+from totalcal_lab.corruptions.kernels import Draws, from_planes, smooth_as_scipy, to_planes
 
 _LIGHTEST: Final = 1e-9  # a lighter tap moves no result by a 16-bit step
 _HALF_STEP: Final = (
@@ -167,13 +167,13 @@ def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Ten
     copy sees another of the same pass: all can be made at once. The first two rows and columns stay.
     """
     side = images.shape[1]
-    shards = smooth_in_order(images, sigma)
+    shards = smooth_as_scipy(images, sigma)
     for _ in range(int(passes)):
         left, up = (draws.coins(side - 2, side - 2).unsqueeze(-1) for _ in range(2))
         here = torch.where(left, shards[:, 2:, 1:-1], shards[:, 2:, 2:])
         above = torch.where(left, shards[:, 1:-1, 1:-1], shards[:, 1:-1, 2:])
         shards[:, 2:, 2:] = torch.where(up, above, here)
-    return smooth_in_order(shards, sigma)
+    return smooth_as_scipy(shards, sigma)
 
 
 def motion_blur(images: Tensor, draws: Draws, radius: float, sigma: float) -> Tensor:

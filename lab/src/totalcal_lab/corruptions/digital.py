@@ -1,7 +1,7 @@
 """Noise, independent per value and channel, and what cameras and codecs do to colours and pixels."""
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from totalcal_lab.corruptions import kernels
-from totalcal_lab.corruptions.kernels import SLACK, Draws, from_planes, opencv, to_planes, truncate
+from totalcal_lab.corruptions.kernels import SLACK, Draws, from_planes, to_planes, truncate
 
 _WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits per value
 
@@ -149,10 +149,11 @@ def _boxes(side: int, scale: float) -> tuple[Tensor, Tensor]:
 
 def jpeg_compression(images: Tensor, draws: Draws, quality: float) -> Tensor:
     """Through libjpeg and back: 4:2:0 chroma, standard tables."""
-    cv2 = opencv("the corruption jpeg_compression")
+    import cv2
+
     settings = [cv2.IMWRITE_JPEG_QUALITY, int(quality)]
     blue_first = images.flip(-1).cpu().numpy()
-    decoded = [
+    decoded: list[Any] = [
         cv2.imdecode(cv2.imencode(".jpg", image, settings)[1], cv2.IMREAD_COLOR) for image in blue_first
     ]
     return torch.from_numpy(np.stack(decoded)).to(images.device).flip(-1)

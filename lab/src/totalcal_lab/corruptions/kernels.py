@@ -11,16 +11,12 @@ kept.
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
-from importlib import import_module
 from math import ceil
-from types import ModuleType
 from typing import Final, NamedTuple
 
-import numpy as np
 import torch
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
-
-from totalcal.errors import MissingExtraError
 
 BLOCK: Final = 128
 """Images that share one generator. Part of the definition: another number gives other corruptions."""
@@ -103,23 +99,6 @@ def to_grey(images: Tensor) -> Tensor:
     """BT.601 luma in integers, ⌊(19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶⌋: exact where R = G = B."""
     red, green, blue = images.int().unbind(-1)
     return ((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16).to(torch.uint8)
-
-
-def opencv(purpose: str) -> ModuleType:
-    """OpenCV, or an error that says what needs it and how to install it."""
-    return _optional("cv2", "OpenCV", purpose)
-
-
-def pillow(module: str, purpose: str) -> ModuleType:
-    """A module of Pillow, or an error that says what needs it and how to install it."""
-    return _optional(f"PIL.{module}", "Pillow", purpose)
-
-
-def _optional(module: str, package: str, purpose: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(package, "corruptions", purpose) from error
 
 
 Border = Callable[[Tensor, int], Tensor]
@@ -260,33 +239,12 @@ def _mirror_edges(images: Tensor, margin: int) -> Tensor:
     return padded
 
 
-def smooth_in_order(images: Tensor, sigma: float) -> Tensor:
-    """A Gaussian cut at 4σ, edges repeated: to the bit scipy.ndimage.gaussian_filter of x/255, cut to bytes.
+def smooth_as_scipy(images: Tensor, sigma: float) -> Tensor:
+    """A Gaussian cut at 4σ of x/255, edges repeated, cut to bytes: SciPy's own, in float64.
 
     In flat regions a result is a whole level or just below it, by rounding alone: only the same sums in the
-    same order fall on the same side. Slower than a product of matrices.
+    same order fall on the same side.
     """
-    taps = _half_taps(sigma)
-    x = images.double().div_(255)
-    for axis in (1, 2):
-        x = _correlate_in_order(x, taps, axis)
-    return x.mul_(255).to(torch.uint8)
-
-
-def _half_taps(sigma: float) -> list[float]:
-    """From the centre outwards."""
-    radius = int(4 * sigma + 0.5)
-    taps = np.exp(-0.5 / (sigma * sigma) * np.arange(-radius, radius + 1) ** 2)
-    half: list[float] = (taps / taps.sum())[radius:].tolist()
-    return half
-
-
-def _correlate_in_order(x: Tensor, taps: list[float], axis: int) -> Tensor:
-    side, radius = x.shape[axis], len(taps) - 1
-    index = torch.arange(-radius, side + radius, device=x.device).clamp_(0, side - 1)
-    padded = x.index_select(axis, index)
-    total = x * taps[0]
-    for offset in range(radius, 0, -1):
-        both = padded.narrow(axis, radius - offset, side) + padded.narrow(axis, radius + offset, side)
-        total += both.mul_(taps[offset])
-    return total
+    levels = images.cpu().double().div_(255).numpy()
+    smoothed = gaussian_filter(levels, (0, sigma, sigma, 0), mode="nearest")
+    return torch.from_numpy(smoothed).mul_(255).to(torch.uint8).to(images.device)

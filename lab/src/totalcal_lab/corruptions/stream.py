@@ -15,11 +15,11 @@ from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError
 from totalcal.files import map_npy, npz_names, read_npz, read_picture
-from totalcal_lab.corruptions.kernels import BLOCK, Draws, from_grey, pillow, stable_seed, to_grey
+from totalcal_lab.corruptions.kernels import BLOCK, Draws, from_grey, stable_seed, to_grey
 from totalcal_lab.corruptions.registry import CORRUPTIONS, SEVERITIES, corruption
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL.Image import Image as Picture
 
 
 Images = TypeVar("Images", NDArray[np.uint8], Tensor)
@@ -144,8 +144,9 @@ def read_images(path: str | Path, side: int = 32) -> NDArray[np.uint8]:
 
 
 def _read_picture(path: Path, side: int) -> NDArray[np.uint8]:
-    image, operations = (pillow(module, "reading a picture") for module in ("Image", "ImageOps"))
-    square = operations.fit(read_picture(path), (side, side), image.Resampling.LANCZOS)
+    from PIL import Image, ImageOps
+
+    square = ImageOps.fit(read_picture(path), (side, side), Image.Resampling.LANCZOS)
     return np.asarray(square)[None]
 
 
@@ -192,15 +193,16 @@ _LABEL: Final = 116  # pixels that the longest name takes
 _LINE: Final = 12  # height of a line of text
 
 
-def contact_sheet(image: NDArray[np.uint8], seed: int = 0) -> "Image":
+def contact_sheet(image: NDArray[np.uint8], seed: int = 0) -> "Picture":
     """One row per type, one column per severity, names on the left."""
-    pictures, drawing = (pillow(module, "a contact sheet") for module in ("Image", "ImageDraw"))
+    from PIL import Image, ImageDraw
+
     step = len(image) + _GAP
-    sheet: Image = pictures.new("RGB", (_LABEL + len(SEVERITIES) * step, len(CORRUPTIONS) * step), "white")
-    pen = drawing.Draw(sheet)
+    sheet = Image.new("RGB", (_LABEL + len(SEVERITIES) * step, len(CORRUPTIONS) * step), "white")
+    pen = ImageDraw.Draw(sheet)
     for row, type in enumerate(CORRUPTIONS):
         pen.text((_GAP, row * step + (step - _LINE) // 2), type, fill="black")
         for column, severity in enumerate(SEVERITIES):
             corrupted = corrupt(image[None], type, severity, seed)[0]
-            sheet.paste(pictures.fromarray(corrupted), (_LABEL + column * step, row * step))
+            sheet.paste(Image.fromarray(corrupted), (_LABEL + column * step, row * step))
     return sheet

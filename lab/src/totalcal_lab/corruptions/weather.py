@@ -20,7 +20,7 @@ from totalcal.errors import InputError, ShapeError
 from totalcal.files import read_picture
 from totalcal_lab.corruptions import kernels
 from totalcal_lab.corruptions.blur import directional_blur
-from totalcal_lab.corruptions.kernels import Draws, from_planes, opencv, stable_seed, to_planes, truncate
+from totalcal_lab.corruptions.kernels import Draws, from_planes, stable_seed, to_planes, truncate
 
 _PERCENTS: Final = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _WHITE: Final = 0.3  # share of white noise in the variance of a drawn texture
@@ -241,7 +241,8 @@ def _colour(levels: tuple[int, int, int], planes: Tensor) -> Tensor:
 
 def _shine(depth: NDArray[np.uint8]) -> Tensor:
     """Where drops catch the light: an embossed relief of the distance to the drops' edges."""
-    cv2 = opencv("the corruption spatter")
+    import cv2
+
     return torch.from_numpy(np.stack([_relief(cv2, drops) for drops in depth]))
 
 

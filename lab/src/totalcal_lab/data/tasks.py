@@ -1,4 +1,4 @@
-"""The paper's tasks and ours, by name. A panel begins with the set that the paper used."""
+"""The paper's tasks and further ones, by name. A panel begins with the set that the paper used."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial

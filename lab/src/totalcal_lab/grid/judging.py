@@ -223,7 +223,7 @@ def _roc_curves(verdict: Verdict) -> Arrays:
 
 
 def _decomposition(verdict: Verdict) -> Arrays:
-    """The mean terms of inputs that were answered rightly, wrongly, and of OOD inputs."""
+    """The mean terms of inputs that were classified correctly, of those misclassified, and of OOD inputs."""
     wrong = _mistakes(verdict)
     groups = {"right": verdict.observed.test.terms[~wrong], "wrong": verdict.observed.test.terms[wrong]}
     groups |= {f"ood/{name}": seen.terms for name, seen in verdict.observed.ood.items()}

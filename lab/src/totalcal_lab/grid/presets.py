@@ -116,7 +116,7 @@ _BEST_RECIPE = Optimisation(
     "adamw", learning_rate=2e-3, weight_decay=0.01, schedule="one_cycle", average=0.999
 )
 _BEST_AUGMENTATION = Augmentation(shifts=2, flips=True)
-_BEST_BACKBONE = {"dropout": 0.1, "own_scale": True}
+_BEST_BACKBONE = {"dropout": 0.1, "per_image_scaling": True}
 FASHION_BEST = Preset(
     "fashion",
     "best",

@@ -55,7 +55,7 @@ class Entropies:
 
 @dataclass(frozen=True)
 class Roc:
-    """OOD inputs told by their entropy; OOD is positive."""
+    """The entropy as an OOD detector; OOD is positive."""
 
     false_positive: Array
     true_positive: Array

@@ -1,4 +1,4 @@
-"""The domain benchmark from records: who tells OOD inputs, what fading costs, what corruption does."""
+"""The domain benchmark from records: scores as OOD detectors, what fading costs, what corruption does."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -121,7 +121,7 @@ def fading_table(records: Sequence[Record]) -> Table:
 
 
 def severity_table(records: Sequence[Record]) -> Table:
-    """Does familiarity fall as accuracy does? And who tells which answers are wrong?"""
+    """Does familiarity fall as accuracy does, and which score predicts the errors?"""
     lines = [line for line in labelled(records) if line["ood"].startswith(CORRUPTION)]
     keys: Mapping[str, str] = {
         "error": "error, %",

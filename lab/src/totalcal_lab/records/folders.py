@@ -364,7 +364,7 @@ def _events(file: Path) -> list[Line]:
     events = read_lines(file)
     for number, event in enumerate(events, start=1):
         kind = event.get("event")
-        details = _DETAILS.get(kind, {}) if isinstance(kind, str) else {"event": _never}
+        details = _DETAILS.get(kind, {}) if isinstance(kind, str) else {"event": lambda _: False}
         wanted = {"time": _is_number, **details}
         wrong = [name for name, fits in wanted.items() if not fits(event.get(name))]
         if wrong:
@@ -372,26 +372,18 @@ def _events(file: Path) -> list[Line]:
     return events
 
 
-def _never(value: Any) -> bool:
-    return False
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_number, value))
-
-
-def _are_digests(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
-
-
 _DETAILS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "epoch": {"epoch": _is_number, "seconds": _is_number},
-    "trained": {"seconds": _are_numbers},
-    "finished": {"nets": _are_digests},
+    "trained": {"seconds": lambda value: isinstance(value, list) and all(map(_is_number, value))},
+    "finished": {
+        "nets": lambda value: (
+            isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        )
+    },
 }
 
 

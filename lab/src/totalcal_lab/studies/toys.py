@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from totalcal.errors import MissingExtraError, UnknownNameError
+from totalcal.errors import UnknownNameError
 from totalcal.functional.cells import blend
 from totalcal.models import TuringProcess
 from totalcal.nets import mlp
@@ -270,10 +270,8 @@ def _rank_correlation(first: Tensor, second: Tensor) -> float:
 
 def draw_toy(study: Study, path: Path) -> None:
     """Save the figure of a trained toy; the ending of the path chooses the format."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report", "the figure of a toy") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 6), layout="constrained", facecolor="white")
     (_draw_line if study.toy.data.inputs.shape[1] == 1 else _draw_plane)(study, figure)
     figure.supxlabel(settings(study), fontsize=7)

@@ -3,17 +3,13 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from totalcal.baselines import BASELINES
-from totalcal.errors import MissingExtraError
-from totalcal.report import Summary, bold, show, summarise
+from totalcal.report import NOTHING, Entry, Group, Summary, Table, as_text, bold, show, summarise
 from totalcal_lab.studies.truth import PREDICTORS, Measurement, Plan, claims
 
 if TYPE_CHECKING:
@@ -53,23 +49,13 @@ def to_json(found: Sequence[Measurement], plan: Plan) -> str:
 
 def to_text(found: Sequence[Measurement], plan: Plan) -> str:
     """The tables as they are printed."""
-    paper = StringIO()
-    console = Console(file=paper, width=110, color_system=None)
-    for task in plan.tasks:
-        console.print(_task_table(found, plan, task))
-    console.print(
-        "* within three standard deviations of the best. Points where p(x) < ε are the positive class.\n"
-    )
-    console.print(_claims_table(found, plan))
-    return paper.getvalue().rstrip()
+    return as_text(_tasks_table(found, plan)) + "\n\n" + as_text(_claims_table(found, plan))
 
 
 def draw_truth(found: Sequence[Measurement], plan: Plan, path: Path) -> None:
     """Save the figure; the ending of the path chooses the format."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report", "the figure of the truth study") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11, 8), layout="constrained", facecolor="white")
     (fit, reducible), (irreducible, distance) = figure.subplots(2, 2)
     rows = [row for row in found if row.task == plan.sweep_task]
@@ -84,69 +70,51 @@ def draw_truth(found: Sequence[Measurement], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _task_table(found: Sequence[Measurement], plan: Plan, task: str) -> Table:
-    ceiling = next(row.risk_ceiling for row in found if row.task == task)
-    table = Table(
-        title=f"{task}: N = {plan.examples}, {plan.seeds} seeds; f_true itself reaches ρ = {ceiling:.3f}"
-    )
-    table.add_column("model")
-    cells = summaries(found, task, plan.examples)
-    for title in COLUMNS.values():
-        table.add_column(title, justify="right")
-    best = {column: bold(_score(column), cells[column]) for column in COLUMNS}
-    for model in cells["kl"]:
-        table.add_row(
-            model, *(_cell(column, cells[column][model], model in best[column]) for column in COLUMNS)
-        )
-    return table
+def _tasks_table(found: Sequence[Measurement], plan: Plan) -> Table:
+    groups = []
+    for task in plan.tasks:
+        ceiling = next(row.risk_ceiling for row in found if row.task == task)
+        title = f"{task}: N = {plan.examples}, {plan.seeds} seeds; f_true itself reaches ρ = {ceiling:.3f}"
+        cells = summaries(found, task, plan.examples)
+        best = {column: bold(_score(column), cells[column]) for column in COLUMNS}
+        rows = [
+            [Entry(model), *(_cell(name, cells[name][model], model in best[name]) for name in COLUMNS)]
+            for model in cells["kl"]
+        ]
+        groups.append(Group(title, rows))
+    note = "* within three standard deviations of the best. Points where p(x) < ε are the positive class."
+    return Table(["", *COLUMNS.values()], groups, [note])
 
 
 def _claims_table(found: Sequence[Measurement], plan: Plan) -> Table:
-    smallest, largest = min(plan.sweep), max(plan.sweep)
-    table = Table(
-        title=f"{plan.sweep_task}: the claims of sections 3 and 4, from N = {smallest} to {largest}"
-    )
-    table.add_column("model")
-    for column in (
-        "reducible",
-        "shrinks",
-        "irreducible",
-        "stays",
-        "far : near",
-        "grows",
-        "ρ(variance, distance)",
-    ):
-        table.add_column(column, justify="right")
-    for claim in claims(found, plan):
-        table.add_row(
-            claim.model,
-            _times(claim.reducible_ratio),
-            _yes(claim.reducible_shrinks),
-            _times(claim.irreducible_ratio),
-            _yes(claim.irreducible_stays),
-            _times(claim.distance_ratio),
-            _yes(claim.variance_grows),
+    rows = [
+        [
+            Entry(claim.model),
+            _times(claim.reducible_ratio, claim.reducible_shrinks),
+            _times(claim.irreducible_ratio, claim.irreducible_stays),
+            _times(claim.distance_ratio, claim.variance_grows),
             _cell("risk_correlation", claim.distance_correlation, starred=False),
-        )
-    return table
+        ]
+        for claim in claims(found, plan)
+    ]
+    header = ["", "reducible: shrinks?", "irreducible: stays?", "far : near: grows?", "ρ(variance, distance)"]
+    sizes = f"from N = {min(plan.sweep)} to {max(plan.sweep)}"
+    title = f"{plan.sweep_task}: the claims of sections 3 and 4, {sizes}"
+    return Table(header, [Group(title, rows)])
 
 
 def _score(column: str) -> str:
     return "auroc" if column.startswith("auroc") else column
 
 
-def _cell(column: str, summary: Summary, starred: bool) -> str:
+def _cell(column: str, summary: Summary, starred: bool) -> Entry:
     if math.isnan(summary.mean):
-        return "–"
-    return ("* " if starred else "") + show(_score(column), summary, DIGITS.get(column))
+        return NOTHING
+    return Entry(show(_score(column), summary, DIGITS.get(column)), starred)
 
 
-def _times(ratio: float) -> str:
-    return "–" if math.isnan(ratio) else f"×{ratio:.2f}"
-
-
-def _yes(holds: bool | None) -> str:
-    return "–" if holds is None else ("yes" if holds else "no")
+def _times(ratio: float, holds: bool | None) -> Entry:
+    return NOTHING if holds is None else Entry(f"×{ratio:.2f} {'yes' if holds else 'no'}")
 
 
 def _without_nan(value: object) -> object:

@@ -195,7 +195,7 @@ def _picture(unsure: Unsure, classes: tuple[str, ...], row: int) -> Picture:
         address(unsure.inputs[row]),
         f"a test input of class {label}",
         label,
-        "classified rightly" if label == predicted else f"taken for {predicted}",
+        "classified correctly" if label == predicted else f"taken for {predicted}",
         _bars(unsure.terms[row]),
     )
 

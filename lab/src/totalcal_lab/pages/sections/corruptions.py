@@ -1,11 +1,9 @@
-"""Under corruption: error and ECE against severity, on the page and in a file (Figure 3), and Table 4."""
+"""Under corruption: error and ECE against severity (Figure 3), and Table 4."""
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from totalcal.errors import MissingExtraError
 from totalcal.report import (
     NOTHING,
     Entry,
@@ -16,7 +14,6 @@ from totalcal.report import (
     Table,
     bold,
     describe,
-    in_order,
     legend_above,
     line,
     percent_axis,
@@ -26,7 +23,6 @@ from totalcal_lab.pages.sections.scores import heading
 from totalcal_lab.records.corruptions import (
     CorruptionColumn,
     corruption_columns,
-    corruption_records,
     shown,
     under_corruption,
 )
@@ -51,7 +47,7 @@ def corruptions_section(board: Board) -> Section | None:
     plots = [_plot(board, column, key) for key in _DRAWN]
     return Section(
         "corruptions",
-        "How does it bear corruption?",
+        "How does it behave under corruption?",
         "A model that knows when its inputs go bad grows less sure as it errs more: its ECE stays low.",
         [Plots("corruptions", caption, plots), *(_table(board, column, key) for key in _PRINTED)],
     )
@@ -125,9 +121,7 @@ def _entry(task: str, severity: int, key: str, model: str, ours: Summary | None,
     return Entry(shown(ours), best, ours.mean, f"paper {shown(theirs.summary)}" if theirs else "")
 
 
-def draw_severities(
-    axes: "Axes", values: Mapping[str, Mapping[int, float]], score: str, legend: bool = True
-) -> None:
+def draw_severities(axes: "Axes", values: Mapping[str, Mapping[int, float]], score: str) -> None:
     """A score against severity (Figure 3 of the paper); severity 0 is the clean test set."""
     models = list(values)
     for model, means in values.items():
@@ -138,40 +132,4 @@ def draw_severities(
     axes.set(xlabel="severity of corruption", ylabel=score)
     axes.set_xticks(sorted({severity for means in values.values() for severity in means}))
     percent_axis(axes)
-    if legend:
-        legend_above(axes)
-
-
-def draw_severity_figure(root: Path, path: Path) -> Path:
-    """Written in the format that the file's ending names: png, pdf, svg."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report", "drawing figures") from error
-    columns = corruption_columns(corruption_records(root))
-    figure = Figure(figsize=(8, 3 * len(columns) + 0.6), layout="constrained")
-    grid = figure.subplots(len(columns), len(_DRAWN), squeeze=False)
-    for row, column in zip(grid, columns, strict=True):
-        for axes, score in zip(row, _DRAWN, strict=True):
-            _draw_column(axes, column, score)
-    handles = {str(drawn.get_label()): drawn for axes in grid.flat for drawn in axes.get_lines()}
-    models = in_order(handles)
-    figure.legend(
-        [handles[model] for model in models], models, loc="outside lower center", ncols=5, fontsize=8
-    )
-    figure.savefig(path, dpi=150)
-    return path
-
-
-def _draw_column(axes: "Axes", column: CorruptionColumn, score: str) -> None:
-    """One line per model: the mean over types at each severity."""
-    found = _by_severity(column, score)
-    models = in_order(model for summaries in found.values() for model in summaries)
-    curves = {
-        model: {
-            severity: summaries[model].mean for severity, summaries in found.items() if model in summaries
-        }
-        for model in models
-    }
-    draw_severities(axes, curves, describe(score).title, legend=False)
-    axes.set_title(f"{column.title}, {column.types} types", loc="left", fontsize=9)
+    legend_above(axes)
