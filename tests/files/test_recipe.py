@@ -28,8 +28,10 @@ def other(value):
     match value:
         case bool():
             return not value
-        case int() | float():
+        case int():
             return value + 1
+        case float():
+            return value / 2 if value else 0.25
         case str():
             return value + "?"
         case None:

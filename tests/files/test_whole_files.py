@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -44,3 +45,11 @@ def test_threads_that_write_one_file_leave_one_of_their_contents(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda content: write_whole(tmp_path / "page", content), contents))
     assert (tmp_path / "page").read_text() in contents
+
+
+def test_what_a_killed_process_left_goes_when_it_is_nobodys_any_more(tmp_path):
+    for name, age in ((".a.txt.1.2", 7200), (".a.txt.3.4", 60), (".b.txt.1.2", 7200)):
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    write_whole(tmp_path / "a.txt", "whole")
+    assert {each.name for each in tmp_path.iterdir()} == {"a.txt", ".a.txt.3.4", ".b.txt.1.2"}

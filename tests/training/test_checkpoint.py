@@ -3,6 +3,8 @@
 A run that is killed, again and again, ends with the bits of one that was not.
 """
 
+import hashlib
+import io
 import json
 import random
 import time
@@ -76,6 +78,24 @@ def test_a_damaged_checkpoint_without_an_earlier_one_is_refused(tmp_path: Path) 
     flip_a_bit(folder.last, 600)
     with pytest.raises(DamagedCheckpointError, match="start anew"):
         folder.load()
+
+
+@pytest.mark.parametrize("forged", [{"epoch": "x"}, {"model": [1]}, {"step": -1}, {"more": 1}])
+def test_a_forged_checkpoint_with_a_right_checksum_gives_way_to_the_one_before(
+    forged: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(checkpoint(1))
+    folder.save(checkpoint(2))
+    content = io.BytesIO()
+    torch.save(vars(checkpoint(2)) | forged, content)
+    header = {"what": "totalcal checkpoint", "format": 1}
+    header["sha256"] = hashlib.sha256(content.getvalue()).hexdigest()
+    folder.last.write_bytes(json.dumps(header).encode() + b"\n" + content.getvalue())
+    with pytest.warns(UserWarning, match="holds no checkpoint"):
+        found = folder.load()
+    assert found is not None
+    assert found.epoch == 1
 
 
 def test_a_header_that_nests_without_end_is_damage(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_a_finished_run_is_done_though_its_net_is_damaged_and_that_is_said(plann
     folder = planned("etp")
     folder.checkpoints.mkdir()
     (folder.checkpoints / "last.pt").write_bytes(b"weights")
+    folder.records_file.write_text("{}\n")
     folder.finish()
     assert grid_progress([folder]).runs[0].damaged_nets == []
     (folder.checkpoints / "last.pt").write_bytes(b"weighty")

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, deserialize
 
 from totalcal.errors import InputError, ModelFileError
 from totalcal.files.reading import open_regular, parse_json
+from totalcal.files.schema import check_settings
 from totalcal.files.whole_files import whole_file
 
 FORMAT = 1
@@ -81,8 +82,11 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
             _check_members(path, archive.infolist())
             description = _parsed(path, archive.read(_DESCRIPTION))
             _check_format(path, description)
+            check_settings(description)
             steps = archive.read(_STEPS) if _STEPS in archive.namelist() else None
             return Container(description, archive.read(_TENSORS), steps)
+    except ModelFileError as error:
+        raise error if str(path) in str(error) else ModelFileError(f"{path}: {error}") from error
     except (zipfile.BadZipFile, RuntimeError, EOFError, OSError) as error:
         raise ModelFileError(
             f"{path} is damaged, or not a model file of totalcal ({error}). Copy or save it again."

@@ -1,5 +1,6 @@
 """A model with all that its predictions need, to a file and back."""
 
+import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from totalcal.files.recipe import (
     settings_of,
     why_no_recipe,
 )
+from totalcal.files.schema import check_settings
 from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import DomainMemory, Memorised
@@ -78,9 +80,15 @@ class Model:
     summary: Summary | None = None
 
     def __post_init__(self) -> None:
-        if self.classes is not None and len(self.classes) != self.process.num_classes:
+        if self.classes is None:
+            return
+        if len(self.classes) != self.process.num_classes:
             raise InputError(
                 f"the model has {self.process.num_classes} classes, but got {len(self.classes)} names."
+            )
+        if len(set(map(str, self.classes))) < len(self.classes):
+            raise InputError(
+                f"names of classes differ as text, in which answers have them, but got {self.classes!r:.100}."
             )
 
     def predict(
@@ -323,7 +331,9 @@ def save(
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
     whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary)
-    write_container(Path(path), whole.content())
+    content = whole.content()
+    check_settings(json.loads(json.dumps(content.description)))  # what would be refused is not written
+    write_container(Path(path), content)
 
 
 def load(

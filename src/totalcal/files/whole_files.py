@@ -1,15 +1,18 @@
 """Files that are there whole or not at all whenever a process is killed; their digests, and locks on them."""
 
+import glob
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+_ABANDONED = 3600.0  # seconds without a byte more
 PATIENCE = 6.0  # seconds: the workers of a killed process notice it within five, and hold its lock until then
 
 
@@ -20,6 +23,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     The file has the rights that any new file has, which those of `tempfile` do not: others may read it.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    _clear_up(path)
     try:
         with beside.open("wb") as file:
             yield file
@@ -29,6 +33,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     finally:
         beside.unlink(missing_ok=True)
     _flush_folder(path.parent)
+
+
+def _clear_up(path: Path) -> None:
+    """Remove what killed processes began beside a file, if it is old enough to be nobody's."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def write_whole(path: Path, content: str) -> None:

@@ -81,7 +81,19 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     if hashlib.sha256(payload).hexdigest() != header["sha256"]:
         raise DamagedCheckpointError(f"{path} is damaged: its checksum does not match its content.")
-    return Checkpoint(**torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True))
+    try:
+        found = Checkpoint(**torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True))
+    except Exception as error:  # a forged file has the right checksum of whatever it holds
+        raise DamagedCheckpointError(f"{path} holds no checkpoint ({type(error).__name__}).") from error
+    counts = (found.epoch, found.step)
+    others = [getattr(found, entry.name) for entry in fields(found) if entry.name not in ("epoch", "step")]
+    if not all(type(each) is int and each >= 0 for each in counts) or not all(map(_is_plain_dict, others)):
+        raise DamagedCheckpointError(f"{path} holds no checkpoint: its parts are of other kinds.")
+    return found
+
+
+def _is_plain_dict(part: Any) -> bool:
+    return isinstance(part, dict)
 
 
 def _header(line: bytes, path: Path) -> dict[str, Any]:
@@ -184,12 +196,18 @@ class Checkpointer:
         if found is None:
             return
         check_same(found.configuration, self.configuration, self.folder)
-        run.weights.load(found.model, found.averaging)
-        run.optimizer.load_state_dict(found.optimizer)
-        self.schedule.load_state_dict(found.schedule)
-        self.fabric.strategy.precision.load_state_dict(found.precision)
+        try:
+            run.weights.load(found.model, found.averaging)
+            run.optimizer.load_state_dict(found.optimizer)
+            self.schedule.load_state_dict(found.schedule)
+            self.fabric.strategy.precision.load_state_dict(found.precision)
+            run.history, run.tally = History.from_plain(found.history), Tally(**found.tally)
+        except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} does not hold what this run needs ({str(error)[:200]}). "
+                "totalcal did not write it: start the run in another folder."
+            ) from error
         run.epoch, run.step = found.epoch, found.step
-        run.history, run.tally = History.from_plain(found.history), Tally(**found.tally)
         run.stopping.best = found.best
 
     def after_step(self, run: Trainer) -> None:

@@ -189,12 +189,11 @@ def _work(folder: RunFolder, work: Callable[[RunFolder], None], needs: Sequence[
     try:
         _check(needs)
         work(folder)
+        folder.finish()
     except Exception as error:
         if _is_full(folder.path, error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         folder.fail(error)
-    else:
-        folder.finish()
 
 
 def _is_full(path: Path, error: BaseException) -> bool:

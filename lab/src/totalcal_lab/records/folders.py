@@ -221,11 +221,22 @@ class RunFolder:
 
         Those of its nets, which hold times, stand with the times: the marker is the same whenever it is made.
         """
+        lost = [_missing(file) for file in self._needed if not file.is_file()]
+        if lost:
+            raise InputError(f"the run is not done: {' '.join(lost)} {_AGAIN}")
         self.failures_file.unlink(missing_ok=True)
         nets = sorted(file for file in self.checkpoints.glob("[!.]*") if file.suffix != _ASIDE)
         self.timing.note("finished", nets=self._digests(nets))
         kept = [self.config_file, self.history_file, self.records_file, self.artefacts_file]
         write_whole(self.done_file, json.dumps({"sha256": self._digests(kept)}, indent=1) + "\n")
+
+    @property
+    def _needed(self) -> list[Path]:
+        """What a finished run has: its configuration and, if that is of a model's training, its records."""
+        is_training = (
+            not unreadable(self.config_file) and self.config_file.exists() and "model" in self.config
+        )
+        return [self.config_file, self.records_file] if is_training else [self.config_file]
 
     def _digests(self, files: Iterable[Path]) -> dict[str, str]:
         return {str(file.relative_to(self.path)): _digest(file) for file in files if file.is_file()}
@@ -242,6 +253,7 @@ class RunFolder:
         if vouched is None:
             return [f"{self.done_file.name} is damaged."]
         found = [_mismatch(self.path / name, digest) for name, digest in vouched.items()]
+        found += [_missing(file) for file in self._needed if file.name not in vouched]
         return [reason for reason in found if reason]
 
     @property

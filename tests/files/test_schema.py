@@ -1,0 +1,89 @@
+"""What a file sets is checked when it is read, by one list, before any of it is used."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+import totalcal
+from totalcal.decisions.monitor import Monitor, watched_scores
+from totalcal.errors import InputError, ModelFileError
+from totalcal.files.container import read_container, write_container
+from totalcal.nets import mlp
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    torch.manual_seed(0)
+    inputs = torch.randn(400, 4)
+    labels = inputs[:, :3].argmax(1)
+    model = totalcal.etp(mlp(4, 3), 3)
+    calibrated = totalcal.calibrate(model, (inputs[:200], labels[:200]), (inputs[200:], labels[200:]))
+    path = tmp_path_factory.mktemp("sound") / "m.totalcal"
+    monitor = Monitor.start(watched_scores(calibrated.predict(inputs[200:])))
+    totalcal.save(calibrated.process, path, gate=calibrated.gate, monitor=monitor)
+    return read_container(path)
+
+
+HOSTILE = [
+    ("settings/backbone.flatten/start_dim", 1e300),
+    ("settings/backbone.flatten/start_dim", "x"),
+    ("settings/latent.key_map/heads", 0),
+    ("settings/latent.key_map/heads", True),
+    ("settings/latent/cell_variance", -1),
+    ("settings/latent/cell_variance", float("nan")),
+    ("settings/latent/cell_variance", {"number": "nan"}),
+    ("settings/latent/retention", 2),
+    ("settings/latent/write_draws", 10**9),
+    ("settings//loss_weights/values/local", "x"),
+    ("recipe/arguments/cell_variance", 0),
+    ("recipe/arguments/num_cells", 2.5),
+    ("recipe/arguments/unheard_of", math.inf),
+    ("gate/bars/0/threshold", "x"),
+    ("gate/bars/0/score", 3),
+    ("gate/bars/0/verdict", None),
+    ("gate/promise", 1),
+    ("monitor/rows", "x"),
+    ("monitor/rows", -1),
+    ("monitor/detectors/entropy/level", 0),
+    ("monitor/detectors/entropy/ranks", [0, "x"]),
+    ("monitor/detectors/entropy/shares", [1.5]),
+    ("monitor/detectors/entropy/log_total", float("nan")),
+    ("domain/widest", 0),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), HOSTILE, ids=lambda each: str(each)[:60])
+def test_a_hostile_setting_is_refused_when_the_file_is_read(sound, tmp_path, place, value):
+    description = copy.deepcopy(sound.description)
+    part, (*above, name) = description, place.split("/")
+    for each in above:
+        part = part[int(each)] if isinstance(part, list) else part[each]
+    part[name] = value
+    path = tmp_path / "hostile.totalcal"
+    try:
+        write_container(path, sound._replace(description=description))
+    except ValueError:  # no JSON, and so no file
+        return
+    with pytest.raises(ModelFileError, match=rf"hostile\.totalcal: it sets .*{name}"):
+        totalcal.load(path)
+
+
+def test_a_sound_file_is_read(sound, tmp_path):
+    write_container(tmp_path / "m.totalcal", sound)
+    assert totalcal.load(tmp_path / "m.totalcal").predict(torch.zeros(2, 4)).probabilities.shape == (2, 3)
+
+
+def test_what_would_be_refused_is_not_written(tmp_path):
+    model = totalcal.etp(mlp(4, 3), 3)
+    model.latent.cell_variance = -1.0
+    with pytest.raises(ModelFileError, match=r"cell_variance to '-1\.0'"):
+        totalcal.save(model, tmp_path / "m.totalcal")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("classes", [[1, "1", 2], ["a", "a", "b"]])
+def test_names_of_classes_that_no_answer_can_tell_apart_are_refused(tmp_path, classes):
+    with pytest.raises(InputError, match="names of classes differ as text"):
+        totalcal.save(totalcal.softmax(mlp(4, 3), 3), tmp_path / "m.totalcal", classes=classes)
