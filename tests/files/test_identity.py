@@ -59,7 +59,7 @@ def test_a_model_keeps_its_name_when_it_is_saved_again_and_loses_it_with_a_weigh
 def test_every_row_of_a_table_says_which_model_answered_it(folder, digest, tmp_path, kind):
     predict_file(folder / f"one.{kind}", folder / "rows.npz", tmp_path / "out.csv", expect=digest[:8])
     with (tmp_path / "out.csv").open() as lines:
-        assert [line["model"] for line in csv.DictReader(lines)] == [f"{digest} moments"] * 5
+        assert [line["model"] for line in csv.DictReader(lines)] == [f"{digest} 10 draws of seed 0"] * 5
 
 
 @pytest.mark.parametrize("kind", ["totalcal", "onnx", "pt2"])
