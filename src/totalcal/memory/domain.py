@@ -166,7 +166,7 @@ def row_keys(inputs: Inputs, seed: int = _SEED) -> Tensor:
     """
     keys = torch.zeros(len(next(tensors(inputs))), dtype=torch.int64)
     for index, tensor in enumerate(tensors(inputs)):
-        words = _as_integers(tensor.detach().cpu()).flatten(1)
+        words = _as_integers(tensor.detach().cpu()).reshape(len(tensor), -1)
         generator = torch.Generator().manual_seed(seed + index)
         factors = torch.randint(2**62, (words.shape[1],), generator=generator) * 2 + 1
         block = max(1, 2**20 // max(words.shape[1], 1))

@@ -4,6 +4,7 @@ A hook on each tapped layer hands what it sees to the collector of the running c
 hook keeps nothing, and contexts are apart by thread and task, so that predictions may run side by side.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, count, tensors
@@ -30,7 +32,8 @@ class Tap:
     """A layer that is read: by name as in `named_modules`, with " (input)" for what goes into it.
 
     `kind` says what is there: a vector per row; a map of channels × positions, known by the means and
-    deviations of its channels; or a sequence, whose tokens count one by one, but for those of `padding`.
+    deviations of its channels; or a sequence, whose tokens count one by one, but for those of `padding`. A
+    `grid` is a sequence whose tokens lie in rows and columns, channels last, as a Swin transformer's do.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Tap:
     width: int
     batch_first: bool = True
     padding: int | None = None
+    grid: bool = False
 
     @property
     def module_name(self) -> str:
@@ -84,10 +88,13 @@ class Collector:
         if tap.kind == "map":
             found = map_features(values)
         elif tap.kind == "tokens":
-            valid = _valid_tokens(self.inputs, tap.padding, values.shape[1])
+            values = values.flatten(1, -2) if tap.grid else values
+            valid = _packed_tokens(output)
+            if valid is None:
+                valid = _valid_tokens(self.inputs, tap.padding, values.shape[1])
             found = _tokens(values, None if valid is None else valid[self.skipped :])
         else:
-            found = Features(values.clone())
+            found = Features(values.flatten(1).clone())
         if found.values.shape[-1] != tap.width:
             raise ShapeError(
                 f"the layer {tap.name} gives features of width {found.values.shape[-1]}, but the memory was "
@@ -194,12 +201,29 @@ def _with_last(taps: list[Tap], stages: Any, call: Any, decided_by: Tensor) -> l
 
 
 def _recorded(backbone: nn.Module, run: Any, only: Mapping[str, nn.Module] | None) -> _Calls:
-    """All calls of modules in one pass, in the order in which they ended: name, module, input, output."""
+    """All calls of modules in one pass, in the order in which they ended: name, module, input, output.
+
+    What computes a layer's weights, as weight and spectral normalisation do, is a part of that layer. A layer
+    that runs at several places has no one output, unless it repeats itself: then the last counts.
+    """
     calls: _Calls = []
-    watched = dict(backbone.named_modules()) if only is None else only
+    watched = dict(backbone.named_modules()) if only is None else dict(only)
+    watched = {name: module for name, module in watched.items() if "parametrizations" not in name.split(".")}
     with _watching(watched, calls):
         run()
-    return calls
+    if only is not None:
+        return calls
+    last = {name: place for place, (name, *_) in enumerate(calls)}
+    shapes: dict[str, set[Any]] = {}
+    for name, *_, output in calls:
+        shapes.setdefault(name, set()).add(None if output is None else output.shape[1:])
+    times = Counter(name for name, *_ in calls)
+    return [
+        call
+        for place, call in enumerate(calls)
+        if times[call[0]] == 1
+        or (place == last[call[0]] and len(shapes[call[0]]) == 1 and not _is_weightless(call[1]))
+    ]
 
 
 @contextmanager
@@ -227,18 +251,48 @@ def _main_tensor(output: Any) -> Tensor | None:
     """A tensor, or the first of a tuple or of what a transformer gives."""
     if isinstance(output, Tensor):
         return output
+    if (packed := _packed(output)) is not None:
+        return pad_packed_sequence(packed, batch_first=True)[0]
     parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, tuple) else ()
     return next((part for part in parts if isinstance(part, Tensor)), None)
 
 
+def _packed(output: Any) -> PackedSequence | None:
+    """A packed sequence, or the first of what a recurrent layer gives."""
+    if isinstance(output, PackedSequence):
+        return output
+    first = output[0] if isinstance(output, tuple) and output else None
+    return first if isinstance(first, PackedSequence) else None
+
+
+def _packed_tokens(output: Any) -> Tensor | None:
+    """[rows, length] of truth values: where a packed sequence has tokens."""
+    packed = _packed(output)
+    if packed is None:
+        return None
+    values, lengths = pad_packed_sequence(packed, batch_first=True)
+    return (torch.arange(values.shape[1]) < lengths[:, None]).to(values.device)
+
+
 def _classifier(calls: _Calls, backbone: nn.Module) -> int:
     """Which call gives the logits: the last leaf with weights of its own."""
-    leaves = [
-        index
-        for index, (_, module, _, _) in enumerate(calls)
-        if not list(module.children()) and any(p.dim() > 1 for p in module.parameters(recurse=False))
-    ]
+    modules = [module for _, module, *_ in calls]
+    leaves = [place for place, each in enumerate(modules) if _is_leaf(each) and _has_weight(each)]
     return leaves[-1] if leaves else len(calls)
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    """Without layers inside; what computes or holds its weights is none."""
+    return all(name in ("parametrizations", "_packed_params") for name, _ in module.named_children())
+
+
+def _has_weight(module: nn.Module) -> bool:
+    """Whether a layer has a matrix of its own: plain, parametrised or quantised."""
+    weight = getattr(module, "weight", None)
+    if callable(weight) and not isinstance(weight, Tensor | nn.Module):
+        return True  # of a quantised layer
+    own = [weight, *module.parameters(recurse=False)]
+    return any(isinstance(each, Tensor) and each.dim() > 1 for each in own)
 
 
 def _units(backbone: nn.Module, calls: _Calls) -> list[tuple[str, nn.Module, Any]]:
@@ -317,7 +371,7 @@ def _is_pixel(values: Tensor) -> bool:
 def _is_weightless(module: nn.Module) -> bool:
     """Activations, pooling, dropout, reshaping; and normalisation, whose weights only scale."""
     named = any(word in type(module).__name__ for word in _WEIGHTLESS)
-    return named or next(module.parameters(), None) is None
+    return named or (next(module.parameters(), None) is None and not _has_weight(module))
 
 
 def _tap(name: str, module: nn.Module, output: Tensor | None, rows: int) -> Tap | None:
@@ -330,16 +384,31 @@ def _tap(name: str, module: nn.Module, output: Tensor | None, rows: int) -> Tap 
         return None
     if kind == "tokens" and _runs_along_the_last_axis(module):
         kind = "map"
+    if kind == "map" and _has_channels_last(module, output):
+        return Tap(name, "tokens", output.shape[-1], grid=True)
     return Tap(name, kind, _width(output, kind), batch_first)
+
+
+def _has_channels_last(module: nn.Module, output: Tensor) -> bool:
+    """Whether what looks like an image are tokens in rows and columns: its layers act on each alone."""
+    parts = list(module.modules())
+    if output.dim() != 4 or any("Conv2d" in type(part).__name__ for part in parts):
+        return False
+    shapes = [getattr(part, "normalized_shape", (getattr(part, "out_features", 0),)) for part in parts]
+    return any(tuple(shape) == (output.shape[-1],) for shape in shapes)
 
 
 def _kind(values: Tensor) -> Kind | None:
     if not values.is_floating_point():
         return None
+    if values.dim() == 3 and values.shape[-1] == 1:
+        return "vector"  # of a pooling that keeps its axis
     return {2: "vector", 3: "tokens", 4: "map", 5: "map"}.get(values.dim())  # type: ignore[return-value]
 
 
 def _width(values: Tensor, kind: Kind) -> int:
+    if kind == "vector":
+        return values.flatten(1).shape[-1]
     return (map_features(values).values if kind == "map" else values).shape[-1]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.errors import ContextError, InputError, ShapeError
@@ -718,6 +719,11 @@ def _logits(belief: Belief) -> Tensor:
 
 
 def _owned(net: nn.Module) -> nn.Module:
+    """A copy of the net alone, without what compiles it or spreads it over devices."""
+    while inner := next((part for name, part in net.named_children() if name == "_orig_mod"), None):
+        net = inner
+    while isinstance(net, nn.DataParallel | DistributedDataParallel):
+        net = net.module
     try:
         return with_quick_pooling(copy.deepcopy(net))
     except RuntimeError as problem:
