@@ -31,7 +31,7 @@ from totalcal.scores import from_module
 from totalcal.training.options import Optimisation
 from totalcal.types import Predictor
 from totalcal_lab.backbones import lenet5
-from totalcal_lab.data.loading import load
+from totalcal_lab.data.loading import load_set
 from totalcal_lab.data.synthetic import letters
 from totalcal_lab.grid.building import load_data, trained_process
 from totalcal_lab.grid.configuration import RunConfig
@@ -174,9 +174,9 @@ def by_heart_trials() -> Iterator[Trial]:
 
 def mnist_trials(epochs: int) -> Iterator[Trial]:
     """Digits of a set that had no say in anything, enough of them to tell small gains."""
-    images, labels = load("mnist")
+    images, labels = load_set("mnist")
     whole = Batch(pixels(images), torch.from_numpy(labels).long())
-    ood = {"letters": pixels(letters(size=28, count=2000)[0]), "KMNIST": pixels(load("kmnist")[0])}
+    ood = {"letters": pixels(letters(size=28, count=2000)[0]), "KMNIST": pixels(load_set("kmnist")[0])}
     for seed in SEEDS:
         train, rest = split(shuffled(whole, seed), TRAIN)
         wrap_rows, judging_rows = split(rest, HALF - TRAIN)

@@ -13,6 +13,7 @@ from typing import Any
 
 MODELS = {"np": "neural_process"}
 SETTINGS = {"local_kl": "local_kl_scale", "latent_kl": "latent_kl_scale", "weight_kl": "weight_kl_scale"}
+WITHOUT_DRAWS = ("softmax", "edl", "temperature", "ensemble")
 
 
 def rewritten(line: dict[str, Any], prediction: str | None) -> dict[str, Any]:
@@ -37,11 +38,11 @@ def _setting(name: str) -> str:
 
 
 def _prediction(line: dict[str, Any]) -> str | None:
-    """How version 0.2 was asked to predict; None for a line without scores, as of hours."""
+    """How version 0.2 predicted; None for a line without scores, as of hours."""
     if "error" not in line and "ood" not in line:
         return None
-    if str(line.get("ood", "")).startswith("corruption/"):
-        return "means"
+    if line["model"] in WITHOUT_DRAWS or str(line.get("ood", "")).startswith("corruption/"):
+        return "no draws"
     return "one draw" if line["preset"] == "authors" else "ten draws"
 
 

@@ -35,9 +35,9 @@ def test_letters_fill_a_picture_of_any_size_with_ink(size):
 
 
 def test_letters_have_about_the_ink_of_digits():
-    from totalcal_lab.data import load
+    from totalcal_lab.data import load_set
 
-    assert letters(size=8, count=300).inputs.mean() == pytest.approx(load("digits")[0].mean(), rel=0.25)
+    assert letters(size=8, count=300).inputs.mean() == pytest.approx(load_set("digits")[0].mean(), rel=0.25)
 
 
 def test_the_same_seed_draws_the_same_letters_and_another_others():

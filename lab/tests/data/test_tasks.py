@@ -115,11 +115,13 @@ def test_another_scaling_can_be_asked_for():
 def test_iris_is_shown_in_its_principal_plane():
     from sklearn.decomposition import PCA
 
-    from totalcal_lab.data import load
+    from totalcal_lab.data import load_set
 
-    plane = PCA(2).fit(load("iris", "train").inputs)
+    plane = PCA(2).fit(load_set("iris", "train").inputs)
     data = replace(TASKS["iris"].load().test, scaling=None)
-    np.testing.assert_allclose(data.whole().inputs, plane.transform(load("iris", "test").inputs), atol=1e-5)
+    np.testing.assert_allclose(
+        data.whole().inputs, plane.transform(load_set("iris", "test").inputs), atol=1e-5
+    )
 
 
 def test_texts_are_shortened_for_all_sets_alike(monkeypatch):
@@ -127,7 +129,7 @@ def test_texts_are_shortened_for_all_sets_alike(monkeypatch):
         return Arrays(np.arange(200).reshape(20, 10), np.arange(20) % 2)
 
     for module in ("tasks", "domain"):
-        monkeypatch.setattr(f"totalcal_lab.data.{module}.load", tiny)
+        monkeypatch.setattr(f"totalcal_lab.data.{module}.load_set", tiny)
     monkeypatch.setattr(
         "totalcal_lab.data.domain.load_with_statistics", lambda *_: (tiny("imdb"), Statistics((), ()))
     )
@@ -169,11 +171,11 @@ def test_the_default_panel_is_as_it_was():
 
 
 def test_classes_left_out_are_trained_on_nowhere_and_become_an_ood_set():
-    from totalcal_lab.data import load
+    from totalcal_lab.data import load_set
 
     options = TaskOptions(left_out=("3", 7))
     data = TASKS["digits"].load(options=options)
-    images, labels = load("digits", "test")
+    images, labels = load_set("digits", "test")
     left_out = np.isin(labels, (3, 7))
     assert data.ood["left-out"].inputs.squeeze(-1).numpy().tolist() == images[left_out].tolist()
     kept = [label for label in range(10) if label not in (3, 7)]
@@ -181,7 +183,7 @@ def test_classes_left_out_are_trained_on_nowhere_and_become_an_ood_set():
     assert TASKS["digits"].classes(options.left_out) == tuple(map(str, kept))
     for part in (data.train, data.held_out, data.test):
         assert set(part.labels.tolist()) == set(range(8))
-    train = load("digits", "train")
+    train = load_set("digits", "train")
     rows = ~np.isin(train.labels, (3, 7))
     assert len(data.train) + len(data.held_out) == rows.sum()
     assert data.train.scaling.mean[0] == pytest.approx(train.inputs[rows].mean() / 255)

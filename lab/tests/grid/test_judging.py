@@ -57,7 +57,7 @@ def test_a_record_says_what_ran_what_came_out_and_how_to_trust_it(runs, model):
 
 def test_the_joint_score_is_there_where_a_joint_is(runs):
     have = {model for model, folder in runs.items() if "joint_nll" in read(folder.records_file)[0]}
-    assert have == set(EVERYTHING) - {"mc_dropout"}
+    assert have == set(EVERYTHING)
 
 
 def test_a_model_that_needs_a_context_gets_training_rows(runs):
@@ -180,3 +180,12 @@ def test_a_configuration_changed_in_a_stopped_run_is_not_vouched_for(runs, tmp_p
     stopped.config_file.write_text(stopped.config_file.read_text().replace('"seed": 0', '"seed": 1'))
     grid_jobs([config], tmp_path).run("sequential")
     assert stopped.config_file.read_bytes() == runs["softmax"].config_file.read_bytes()
+
+
+def test_a_run_is_judged_as_its_file_would_answer_and_says_so(tmp_path):
+    overrides = {**TINY, "judging.draws": "auto"}
+    jobs = grid_jobs(Grid("digits", "laptop", overrides).configurations(["bnn"], 1), tmp_path)
+    jobs.run("sequential")
+    (record,) = read(jobs.folders()[0].records_file)
+    assert (record["prediction"], record["draws"]) in {("moments", "moments"), ("ten draws", 10)}
+    assert record["settings"]["judging.draws"] == "auto"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from totalcal_lab.pages.boards import load
+from totalcal_lab.pages.boards import read_artefacts
 
 
 def saved(folder: Path, arrays: dict) -> Path:
@@ -15,7 +15,7 @@ def saved(folder: Path, arrays: dict) -> Path:
 
 def test_every_part_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> None:
     arrays = artefacts(0, memory=True)
-    kept = load(saved(tmp_path, arrays))
+    kept = read_artefacts(saved(tmp_path, arrays))
     assert kept.classes == ("zero", "one", "two", "three")
     np.testing.assert_array_equal(kept.reliability.counts, arrays["reliability/counts"])
     assert list(kept.entropies.ood) == ["letters", "noise"]
@@ -25,6 +25,6 @@ def test_every_part_is_read(artefacts: Callable[..., dict], tmp_path: Path) -> N
 
 
 def test_a_part_that_was_not_kept_is_none(tmp_path: Path) -> None:
-    kept = load(saved(tmp_path, {"class_names": np.array(["a", "b"])}))
+    kept = read_artefacts(saved(tmp_path, {"class_names": np.array(["a", "b"])}))
     assert kept.reliability is kept.entropies is kept.risk_coverage is kept.unsure is kept.memory is None
     assert kept.rocs == kept.decomposition == {}

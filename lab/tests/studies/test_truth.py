@@ -24,10 +24,10 @@ from totalcal_lab.studies.truth import (
     fitted,
     kl_to_truth,
     measure,
+    measured,
     points,
     rank_correlation,
     risk_ceiling,
-    run,
     training_set,
 )
 from totalcal_lab.studies.truth_report import draw_truth, summaries, to_json, to_text
@@ -38,7 +38,7 @@ RANDOM = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def found():
-    return run(PLAN)
+    return measured(PLAN)
 
 
 def test_every_model_and_baseline_is_measured_on_every_training_set(found):
@@ -121,7 +121,7 @@ def test_the_figure_is_drawn(found, tmp_path):
 
 
 def test_the_command_prints_json(monkeypatch, found):
-    monkeypatch.setattr("totalcal_lab.studies.truth.run", lambda plan, jobs: found)
+    monkeypatch.setattr("totalcal_lab.studies.truth.measured", lambda plan, jobs: found)
     done = CliRunner().invoke(app, ["truth", "--quick", "--seeds", "1", "--json"])
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.output)["measurements"]) == len(found)

@@ -2,8 +2,8 @@
 
 The names resolve when they are first used; `__init__.pyi` lists them.
 
->>> from totalcal_lab.data import load
->>> images, labels = load("digits", "test")
+>>> from totalcal_lab.data import load_set
+>>> images, labels = load_set("digits", "test")
 """
 
 import lazy_loader

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from totalcal.data import Arrays
 from totalcal.errors import InputError, UnknownNameError
 from totalcal_lab.data.arrays import ArrayData, Scaling, find_augmentation, statistics
-from totalcal_lab.data.loading import entry, load, load_with_statistics
+from totalcal_lab.data.loading import entry, load_set, load_with_statistics
 from totalcal_lab.data.synthetic import SYNTHETIC_OOD, synthetic_ood
 from totalcal_lab.data.text import shorten
 
@@ -118,7 +118,7 @@ class Task:
 
         Args:
             seed: Decides what is held out, and which rows a `train_limit` keeps.
-            data_dir: A folder that holds the sets; else they are looked for as `load` does.
+            data_dir: A folder that holds the sets; else they are looked for as `load_set` does.
             options: How much of the data, which OOD sets, which classes are left out.
 
         Returns:
@@ -188,7 +188,7 @@ class Task:
         return tuple(OODSet(name, made.nearness, partial(make, name)) for name, made in SYNTHETIC_OOD.items())
 
     def _test(self, kept: tuple[int, ...], data_dir: DataDir) -> Arrays:
-        arrays = load(self.source, "test", data_dir)
+        arrays = load_set(self.source, "test", data_dir)
         return arrays if len(kept) == self.num_classes else _only(arrays, kept)
 
     def _kept(self, left_out: Sequence[str | int] | None) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""`load`: a data set by name as arrays, wherever it is, decoded once; `findings`: is what is here right?"""
+"""`load_set`: a data set by name as arrays, decoded once; `findings`: is what is on this machine right?"""
 
 import logging
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ TOLERANCE = 6e-5  # the known figures have four decimals
 _log = logging.getLogger(__name__)
 
 
-def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> Arrays:
+def load_set(name: str, split: str = "test", data_dir: str | Path | None = None) -> Arrays:
     """Inputs and labels of a set; fetched first if it is nowhere on this machine.
 
     Args:
@@ -45,7 +45,7 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
         DataError: If a file cannot be read.
 
     Example:
-        >>> images, labels = load("digits", "test")
+        >>> images, labels = load_set("digits", "test")
         >>> images.shape, images.dtype.name, labels.shape
         ((500, 8, 8), 'uint8', (500,))
     """

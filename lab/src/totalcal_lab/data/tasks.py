@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from totalcal.data import letters
 from totalcal.errors import UnknownNameError
 from totalcal_lab.data.domain import DataDir, Inputs, OODSet, Overlap, Task, principal_plane
-from totalcal_lab.data.loading import load
+from totalcal_lab.data.loading import load_set
 from totalcal_lab.data.text import shuffle_words
 
 Bytes = NDArray[np.uint8]
@@ -103,7 +103,7 @@ RESIZINGS: Mapping[str, Callable[[Bytes], Bytes]] = MappingProxyType(
 
 
 def _test_inputs(name: str, data_dir: DataDir) -> Inputs:
-    return load(name, "test", data_dir).inputs
+    return load_set(name, "test", data_dir).inputs
 
 
 def _whole(name: str, nearness: Literal["near", "far"]) -> OODSet:

@@ -46,6 +46,8 @@ _PARTS: Mapping[str, Mapping[str, Callable[[], Any]]] = {
 }
 """Parts of a model by name, made for it; None is the model's own default."""
 
+_MEASURED_ROWS = 200
+
 _FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "update_rule": UPDATE_RULES,
     "cell_start": CELL_STARTS,
@@ -215,4 +217,8 @@ def _assembled(config: RunConfig, processes: Sequence[TuringProcess], data: Task
         process.backbone = AtMeans(process.backbone)
     rows = config.sections["judging"]["context"]
     drawn = data.train.take(rows, derived("context", config.task, config.seed))
-    return with_context(process, drawn, rows)
+    predictor = with_context(process, drawn, rows)
+    if config.sections["judging"]["draws"] == "auto":  # as a file of this model would answer
+        few = data.train.take(_MEASURED_ROWS, derived("draws", config.task, config.seed)).whole().inputs
+        process.measure_default_draws(few, getattr(predictor, "context", None))
+    return predictor

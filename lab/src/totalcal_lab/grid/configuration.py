@@ -107,7 +107,8 @@ JUDGING = {
     "batch_size": 256,
     "joint_sets": 50,
 }
-"""How a trained model is judged; `weights` at test are drawn, or their means as in the authors' program."""
+"""How a trained model is judged: by `draws` of everything random, as in the paper, by "moments", or "auto",
+as files answer; `weights` are drawn, or their means as in the authors' program."""
 
 
 def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
@@ -169,6 +170,8 @@ def _find(sections: Sections, name: str) -> tuple[str, str] | None:
 
 def _fitting(name: str, value: Any, default: Any) -> Any:
     """The value in the type of the default, so that 0 and 0.0 are one configuration."""
+    if name.rpartition(".")[2] == "draws" and value in ("auto", "moments"):
+        return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if default is not None and type(value) is not type(default):

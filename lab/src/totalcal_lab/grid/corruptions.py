@@ -63,15 +63,20 @@ def restored(folders: tuple[RunFolder, ...], data_dir: Path | None) -> Restored:
 def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
     """A line for each model: error, NLL and ECE at 15 and at 100 bins."""
     scores = [(RunningScores(bins=15), RunningScores(bins=100)) for _ in models.configs]
+    predictions: dict[str, str] = {}
     for inputs, labels in corrupted_batches(variant, models):
         for config, predictor, tallies in zip(models.configs, models.predictors, scores, strict=True):
             with eval_mode(predictor):
                 draws = config.sections["judging"]["draws"]
                 predictive = predictor.predict(inputs, draws=draws, seed=config.seed)
+            predictions[config.name] = prediction_in_words(predictive.sampling)
             likelihoods = log_likelihoods(predictive, labels)
             for tally in tallies:
                 tally.update(predictive.probabilities, labels, likelihoods)
-    return [_line(variant, config, tallies) for config, tallies in zip(models.configs, scores, strict=True)]
+    return [
+        _line(variant, config, predictions[config.name], tallies)
+        for config, tallies in zip(models.configs, scores, strict=True)
+    ]
 
 
 def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
@@ -85,7 +90,9 @@ def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
         yield replace(test, inputs=shown, labels=test.labels[rows]).whole()
 
 
-def _line(variant: Variant, config: RunConfig, tallies: Sequence[RunningScores]) -> dict[str, Any]:
+def _line(
+    variant: Variant, config: RunConfig, prediction: str, tallies: Sequence[RunningScores]
+) -> dict[str, Any]:
     few, many = tallies
     return {
         **config.identity,
@@ -97,7 +104,7 @@ def _line(variant: Variant, config: RunConfig, tallies: Sequence[RunningScores])
         "ece": float(few.ece),
         "ece_100": float(many.ece),
         "examples": few.examples,
-        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
+        "prediction": prediction,
         "config": config.name,
     }
 

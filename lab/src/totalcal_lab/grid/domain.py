@@ -113,7 +113,7 @@ def judge_domain(
     common = {
         **config.identity,
         "config": config.name,
-        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
+        "prediction": prediction_in_words(verdict.sampling),
         "rows": ROWS,
         "taps": [str(tap) for tap in memory.taps],
     }
@@ -219,7 +219,7 @@ def _under_corruption(
             familiarity = np.concatenate([p.familiarity.numpy() for p, _ in seen])
             yield {
                 "ood": f"corruption/{type}",
-                "prediction": "means",
+                "prediction": "no draws",
                 "severity": severity,
                 "examples": len(wrong),
                 "error": float(wrong.mean()),

@@ -28,7 +28,7 @@ from totalcal.scores import (
     joint_nll_of_draws,
     operating_points,
 )
-from totalcal.types import Predictor
+from totalcal.types import Predictor, Sampling
 from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.tasks import task
@@ -65,7 +65,7 @@ def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: T
         **_joint(config, predictor, data),
         **_on_held_out(config, predictor, data),
         **_of_the_predictor(predictor),
-        "prediction": prediction_in_words(config.sections["judging"]["draws"]),
+        "prediction": prediction_in_words(verdict.sampling),
         "config": config.name,
         **{f"sha256/{name}": _digest(rows) for name, rows in _sets(data).items()},
         "totalcal": totalcal.__version__,
@@ -75,17 +75,17 @@ def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: T
     }
 
 
-def prediction_in_words(draws: int | str) -> str:
-    """What is judged, as records say it.
+def prediction_in_words(sampling: Sampling) -> str:
+    """What was judged, as records say it.
 
-    >>> prediction_in_words(10), prediction_in_words(50), prediction_in_words("moments")
-    ('ten draws', '50 draws', 'moments')
+    >>> from totalcal.types import DETERMINISTIC
+    >>> prediction_in_words(Sampling(10, seed=0)), prediction_in_words(DETERMINISTIC)
+    ('ten draws', 'no draws')
     """
-    return (
-        {0: "means", 1: "one draw", 10: "ten draws"}.get(draws, f"{draws} draws")
-        if isinstance(draws, int)
-        else draws
-    )
+    draws = sampling.draws
+    if draws == "moments":
+        return draws
+    return {0: "no draws", 1: "one draw", 10: "ten draws"}.get(draws, f"{draws} draws")
 
 
 def _by_uncertainty(verdict: Verdict) -> dict[str, float]:

@@ -188,7 +188,7 @@ class Board:
     def artefacts(self) -> Mapping[str, Artefacts]:
         """Model → what its first seed kept for drawing."""
         files = {model: self.of(model)[0].folder.artefacts_file for model in self.drawn}
-        return {model: load(file) for model, file in files.items() if file.exists()}
+        return {model: read_artefacts(file) for model, file in files.items() if file.exists()}
 
 
 def boards(root: Path) -> list[Board]:
@@ -221,7 +221,7 @@ def slug(text: str) -> str:
     return re.sub(r"\W+", "-", text).strip("-")
 
 
-def load(path: Path) -> Artefacts:
+def read_artefacts(path: Path) -> Artefacts:
     """Read what is there."""
     arrays = read_npz(path)
     if "class_names" not in arrays:

@@ -37,6 +37,9 @@ TITLES = {
 _NOTE = "Mean ± standard deviation over seeds; bold or *: within three standard deviations of the best."
 _OOD_NOTE = "Out-of-distribution (OOD) is the positive class; its score is the predictive entropy."
 
+NO_DRAWS = "no draws"
+"""Of models with nothing random; the notes of a table name what the others were judged by."""
+
 
 class Figure(NamedTuple):
     """One number of ours, and the paper's where it has one."""
@@ -118,7 +121,8 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
     if len(sets) < 2:
         del figures["auroc_worst"]
     words = in_words(models, {name: score for name, score in ASPECTS.items() if figures[score]})
-    prediction = " and ".join(dict.fromkeys(record["prediction"] for record in records))
+    found = dict.fromkeys(record["prediction"] for record in records)
+    prediction = " and ".join(each for each in found if each != NO_DRAWS or len(found) == 1)
     settings = common_settings(records)
     return ResultColumn(task, preset, settings, sets[0] if sets else "", figures, words, prediction)
 

@@ -179,7 +179,7 @@ class Measurement(NamedTuple):
     """The same as a curve: mean distance and mean variance in slices of equally many points."""
 
 
-def run(plan: Plan, jobs: int = 1) -> list[Measurement]:
+def measured(plan: Plan, jobs: int = 1) -> list[Measurement]:
     """All measurements of a plan; the training sets are spread over `jobs` processes."""
     from joblib import Parallel, delayed
 
