@@ -17,6 +17,7 @@ from totalcal.types import (
     Predictive,
     WithLearned,
 )
+from totalcal.uncertainties import uncertainties_of
 
 CLASSES, ROWS = 4, 3
 
@@ -166,3 +167,16 @@ def test_terms_of_a_belief_with_learned_classes_add_up() -> None:
     only = Predictive(learned_belief(Dirichlet(OWN["dirichlet"].log_concentration[:1]))[0], DETERMINISTIC)
     terms, p = only.decompose(), only.probabilities
     torch.testing.assert_close(terms.reducible + terms.irreducible + terms.data, p * (1 - p))
+
+
+@pytest.mark.parametrize("kind", ["point", "Dirichlet"])
+def test_what_has_faded_entirely_is_known_in_every_score(kind: str) -> None:
+    belief = Faded(own_belief(kind), torch.tensor([0.0, 0.5, 0.0], dtype=torch.float64))
+    assert belief.concentration[0, [0, 2]].tolist() == [CLASSES, CLASSES]
+    scores = uncertainties_of(Predictive(belief))
+    assert not any(values.isnan().any() for values in scores.values())
+
+
+def test_an_impossible_label_of_a_faded_belief_has_a_finite_cost() -> None:
+    own = PointMass(torch.tensor([[0.0, -torch.inf]]))
+    assert Faded(own, torch.zeros(1)).expected_nll(torch.tensor([1])).tolist() == [1.0]

@@ -194,10 +194,12 @@ class Faded:
     @property
     def concentration(self) -> Tensor:
         """The expected α₀: K counts where Dir(1) speaks."""
-        return self.weight * self.own.concentration + (1 - self.weight) * self.own.mean.shape[-1]
+        own = (self.weight * self.own.concentration).where(self.weight > 0, 0.0)  # ∞ of a point mass
+        return own + (1 - self.weight) * self._classes
 
     def expected_nll(self, labels: Tensor) -> Tensor:
-        return self.weight * self.own.expected_nll(labels) + (1 - self.weight) * _harmonic(self._classes - 1)
+        own = (self.weight * self.own.expected_nll(labels)).where(self.weight > 0, 0.0)
+        return own + (1 - self.weight) * _harmonic(self._classes - 1)
 
     def expected_entropy(self) -> Tensor:
         unknown = _harmonic(self._classes) - 1

@@ -204,3 +204,14 @@ def test_scores_that_cannot_be_ranked_are_refused_and_change_nothing(scores):
     with pytest.raises(InputError, match="Start the monitor with it"):
         monitor.update({"unfamiliarity": [1.0], "entropy": [1.0]})
     assert monitor.as_json() == before
+
+
+def test_monitors_of_one_file_bet_each_in_their_own_way_and_go_on_as_they_began():
+    rows = np.zeros(300)  # ties all along: only chance tells rows apart
+    monitor = Monitor.start({"unfamiliarity": np.zeros(100)})
+    streams = [monitor.for_another_stream() for _ in range(200)]
+    capital = [each.update({"unfamiliarity": rows}).capital["unfamiliarity"] for each in streams]
+    assert len(set(capital)) == 200
+    again = [Monitor.from_json(monitor.for_another_stream(7).as_json()) for _ in range(2)]
+    assert len({each.update({"unfamiliarity": rows}).capital["unfamiliarity"] for each in again}) == 1
+    assert np.mean(np.array(capital) > 20) < 0.05 + 3 * np.sqrt(0.05 / 200)

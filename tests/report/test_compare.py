@@ -288,3 +288,10 @@ def test_runs_of_other_settings_are_never_averaged_together():
     }
     assert by_seed(runs, "nll")["etp"] == {0: 0.2, 1: 0.4}
     assert aggregate(runs, by=("model",)).keys() == {(model,) for _, _, model in found}
+
+
+def test_an_infinite_score_is_beaten_by_finite_ones_and_by_no_other_infinite_one() -> None:
+    finite, infinite = {0: 0.3, 1: 0.31, 2: 0.29}, dict.fromkeys(range(3), math.inf)
+    once = {0: 0.1, 1: math.inf, 2: 0.1}
+    assert unbeaten("nll", {"a": finite, "b": infinite, "c": once}) == {"a"}
+    assert unbeaten("nll", {"b": infinite, "c": infinite}) == {"b", "c"}

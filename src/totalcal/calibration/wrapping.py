@@ -16,7 +16,7 @@ from totalcal.models import model_named
 from totalcal.models.process import TuringProcess
 from totalcal.origin import origin_of, stamp
 from totalcal.parts.heads import LinearEvidence
-from totalcal.parts.sampling import stochastic_layers
+from totalcal.parts.sampling import move_like, stochastic_layers
 from totalcal.scores.fit import nll
 from totalcal.training.fit import behind_backbone, embedded, fit
 from totalcal.training.options import Optimisation
@@ -103,6 +103,7 @@ def wrap(net: nn.Module, model: str = "etp", *, num_classes: int, **arguments: A
     origin = origin_of(process)
     if isinstance(getattr(process.head, "evidence_map", None), LinearEvidence):
         process.head.evidence_map = CountingEvidence(num_classes, process.latent.width)
+        move_like(process.backbone, process.head)
     if origin is not None:
         stamp(process, "wrap", {"model": model, **origin.arguments}, net)
     return process.train(net.training)

@@ -8,6 +8,7 @@ bettor who starts with 1 and bets against uniformity then has 100 or more, ever,
 """
 
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -336,6 +337,27 @@ class Monitor:
             self.decided += flags.size
             self.accepted += int(flags.sum())
         return self.status
+
+    def for_another_stream(self, seed: int | None = None) -> "Monitor":
+        """The same held-out rows before the first row of another stream, which breaks ties in its own way.
+
+        With one seed for all, the monitors of a hundred servers would win and lose their bets together.
+
+        Args:
+            seed: Where ties are broken from; a chance of its own if not given.
+
+        Example:
+            >>> monitor = Monitor.start({"entropy": [0.1, 0.2, 0.3]})
+            >>> first, second = (monitor.for_another_stream() for _ in range(2))
+            >>> first.detectors["entropy"].seed == second.detectors["entropy"].seed
+            False
+        """
+        own = secrets.randbits(62) if seed is None else seed
+        fresh = {
+            name: Detector(each.held_out, np.zeros_like(each.held_out), each.level, own, (each.sums[0], 0))
+            for name, each in self.detectors.items()
+        }
+        return Monitor(fresh, self.false_alarms)
 
     def merged(self, other: "Monitor") -> "Monitor":
         """The streams of two servers that started from the same held-out rows, as one."""

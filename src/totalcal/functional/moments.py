@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _VARIANCE_GUARD = 1e-12  # a unit without variance: its deviation divides, and has a gradient
+_LEAST_PIVOT = 1e-37  # ONNX keeps this bound in float32, and a smaller one would be 0 there
 _NODES, _REACH = 32, 5.25
 
 
@@ -85,7 +86,7 @@ def cholesky(matrix: Tensor) -> Tensor:
     size, rest, columns = matrix.shape[-1], matrix, []
     places = torch.arange(size, device=matrix.device)
     for k in range(size):
-        pivot = rest[..., k, k].clamp_min(torch.finfo(matrix.dtype).tiny)
+        pivot = rest[..., k, k].clamp_min(_LEAST_PIVOT)
         columns.append((places >= k) * rest[..., k] / pivot.sqrt().unsqueeze(-1))
         rest = rest - columns[-1].unsqueeze(-1) * columns[-1].unsqueeze(-2)
     return torch.stack(columns, -1)

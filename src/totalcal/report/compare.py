@@ -240,8 +240,11 @@ def unbeaten(score: str, values: Mapping[str, Mapping[int, float]], level: float
     """The models (model → seed → value) that no other beats, at `level` for the table as a whole.
 
     Every pair is tested once and Holm's correction counts them, so that a table of equal models calls any
-    of them beaten with a chance of 1 − level at most.
+    of them beaten with a chance of 1 − level at most. A score that is not finite on some seed, as the NLL of
+    a probability of 0, needs no test: any that is finite on all of its seeds beats it.
     """
+    sound = {model for model, scores in values.items() if all(map(math.isfinite, scores.values()))}
+    values = {model: scores for model, scores in values.items() if model in sound or not sound}
     pairs = {
         (one, other): paired_difference(values[one], values[other], level)
         for one, other in combinations(values, 2)

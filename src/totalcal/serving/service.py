@@ -72,7 +72,9 @@ class Service:
 
             return Monitor.from_json(read_json(self.state))
         started = self.saved.monitor
-        return None if started is None else Monitor.from_json(started.as_json())
+        if started is None or started.rows:  # a stream that is to go on
+            return None if started is None else Monitor.from_json(started.as_json())
+        return started.for_another_stream()
 
     def _answers(self, rows: Sequence[npt.NDArray[Any]]) -> Answers:
         return answers(self.saved, rows, self.draws)

@@ -52,7 +52,7 @@ def _rows_of(net: str, count: int, seed: int) -> tuple[Tensor, Tensor]:
     return 3 * rows + labels.view(-1, *[1] * (rows.dim() - 1)), labels
 
 
-def _saved_model(model: str, net: str, draws: Draws | None = 3, whole: bool = True) -> Model:
+def _saved_model(model: str, net: str, draws: Draws = 3, whole: bool = True) -> Model:
     """Trained a little; `whole` ones have a memory of their domain and a gate."""
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -69,6 +69,20 @@ def test_an_exported_program_says_what_the_model_says(model, net, kind, tmp_path
     check(open_exported(tmp_path / f"model.{kind}"), saved, rows_of(net, 33, seed=4))
 
 
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+@pytest.mark.parametrize("model", ["softmax", "bnn"])
+def test_a_program_has_numbers_for_rows_so_far_away_that_a_probability_is_zero(
+    model, kind, tmp_path, saved_model, rows_of
+):
+    saved, rows = saved_model(model, "mlp", whole=False), rows_of("mlp", 50, seed=4)
+    export(saved, tmp_path / f"model.{kind}")
+    far = rows.mean(0) + 30_000 * (rows - rows.mean(0))
+    expected, found = saved.predict(far), open_exported(tmp_path / f"model.{kind}").predict(far)
+    assert (expected.probabilities == 0).any(1).sum() > 25
+    assert_allclose(found["entropy"], expected.entropy, atol=1e-6)
+    assert np.isfinite(found["mutual_information"]).all()
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("model", "net", "kind", "draws"), REST)
 def test_so_does_every_other_pair(model, net, kind, draws, tmp_path, saved_model, rows_of):

@@ -157,7 +157,8 @@ def _digamma(values: Tensor) -> Tensor:
 
 def _entropy_summand(values: Tensor) -> Tensor:
     """−p log p for p in [0, 1], with 0 log 0 = 0."""
-    return -values * values.clamp_min(torch.finfo(values.dtype).tiny).log()
+    is_some = values > 0
+    return torch.where(is_some, -values * torch.where(is_some, values, 1.0).log(), 0.0)
 
 
 _INSTEAD: Mapping[Any, Callable[..., Tensor]] = {

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import math
 import os
 import tempfile
 import warnings
@@ -21,6 +22,7 @@ from totalcal.errors import (
     GateError,
     InputError,
     MissingExtraError,
+    TotalcalError,
     UnknownNameError,
     UnreadableFileError,
 )
@@ -40,7 +42,7 @@ from totalcal.files.predicting.exported import (
 from totalcal.files.predicting.inputs import ArrayFile
 from totalcal.files.saved import Model, load
 from totalcal.files.whole_files import whole_file
-from totalcal.inputs import Inputs, checked_inputs, count, named, taken
+from totalcal.inputs import Inputs, checked_inputs, count, mapped, named, taken
 from totalcal.models.process import TuringProcess
 from totalcal.types import Draws, Sampling
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES
@@ -71,6 +73,7 @@ _TOLERANCES = {**dict.fromkeys(UNFAMILIARITIES, 0.1), **dict.fromkeys(P_VALUES, 
 
 _STEPS = (*UNFAMILIARITIES, *P_VALUES, "decision")
 _EXAMPLES = 8
+_FAR = 1e4
 _LARGEST_ONNX = 2**31 - 2**20  # protobuf holds no more
 
 
@@ -324,6 +327,7 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
             gaps = _gaps(found[name], expected.numpy())
             gap = np.median(gaps) if name in _STEPS else gaps.max()
             differences[name] = max(differences[name], float(gap))
+    differences |= dict.fromkeys(_without_numbers(exported, saved, sampling, example), math.nan)
     worst = max(differences, key=lambda name: differences[name] / _TOLERANCES.get(name, TOLERANCE))
     if not differences[worst] <= _TOLERANCES.get(worst, TOLERANCE):
         raise ExportError(
@@ -332,6 +336,18 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
             "no fixed program."
         )
     return {name: gap for name, gap in differences.items() if name in exported.description.outputs}
+
+
+def _without_numbers(exported: Any, saved: Model, sampling: Sampling, example: Inputs) -> list[str]:
+    """The outputs that are no numbers far away from the example rows, where the model has numbers."""
+    far = mapped(lambda part: _FAR * part if part.is_floating_point() else part, example)
+    try:
+        prediction = saved.predict(far, draws=sampling.draws, seed=sampling.seed or 0)
+    except TotalcalError:  # too far for the model itself
+        return []
+    found = exported.predict({name: part.numpy() for name, part in named(far, ROWS).items()})
+    expected = {name: values.numpy() for name, values in outputs_of(prediction, saved.gate).items()}
+    return [name for name, values in expected.items() if (np.isnan(found[name]) > np.isnan(values)).any()]
 
 
 def _gaps(found: Array, expected: Array) -> Array:
