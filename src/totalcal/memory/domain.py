@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from totalcal.errors import DomainError, InputError, LabelError, UnknownNameError
@@ -24,6 +24,7 @@ from totalcal.memory.distances import (
 )
 from totalcal.memory.features import INPUTS, Features, Tap
 from totalcal.memory.sums import Sums, metric
+from totalcal.ranks import gathered, is_distributed, summed
 from totalcal.types import Belief, Faded, Familiarity, WithLearned
 
 PROTOTYPES = 200
@@ -227,7 +228,7 @@ class Sample:
 
     def over_ranks(self) -> Self:
         self.sort_in()
-        if _is_distributed():
+        if is_distributed():
             for part in gathered((self.keys, self.rows, self.labels)):
                 if part[1] is not None:
                     self.add(*part)
@@ -244,9 +245,7 @@ class Written:
 
     def over_ranks(self) -> Self:
         """The same on each rank of a data-parallel run."""
-        if _is_distributed():
-            for total in (self.sums.counts, self.sums.totals, self.sums.squares):
-                distributed.all_reduce(total)
+        summed(self.sums.counts, self.sums.totals, self.sums.squares)
         self.rows.over_ranks()
         self.tokens.over_ranks()
         return self
@@ -876,16 +875,3 @@ def _stays(tap: Tap) -> bool:
 def _log_p(tails: Tails, scores: Tensor) -> Tensor:
     """Tail probabilities that do not hang on the last digits of scores, rows × statistics."""
     return tails.log_p(less_rounding(scores.double(), tails.spread.T))
-
-
-def gathered(mine: Any) -> list[Any]:
-    """What each rank of a data-parallel run has, in the order of the ranks; what we have, without one."""
-    if not _is_distributed():
-        return [mine]
-    everybody = [None] * distributed.get_world_size()
-    distributed.all_gather_object(everybody, mine)
-    return everybody
-
-
-def _is_distributed() -> bool:
-    return distributed.is_available() and distributed.is_initialized()

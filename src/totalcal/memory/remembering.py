@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from totalcal.errors import InputError
 from totalcal.inputs import call, check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
@@ -12,6 +12,7 @@ from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, r
 from totalcal.memory.features import Tap, found_taps, tap
 from totalcal.models.process import TuringProcess
 from totalcal.parts.sampling import MEANS, sampling
+from totalcal.ranks import share
 from totalcal.scores.external import eval_mode
 from totalcal.training.callbacks import is_wanted
 from totalcal.training.sources import Data, Source, as_source
@@ -147,15 +148,8 @@ def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> I
         if labels is None:
             raise InputError("a memory keeps means of classes: give the data as (inputs, labels).")
         check_labels(labels, count(inputs), model.net_classes)
-        mine = in_precision_of(model.backbone, taken(inputs, _share()))
-        yield moved(mine, where), labels[_share()].to(where)
-
-
-def _share() -> slice:
-    is_distributed = distributed.is_available() and distributed.is_initialized()
-    return (
-        slice(distributed.get_rank(), None, distributed.get_world_size()) if is_distributed else slice(None)
-    )
+        mine = in_precision_of(model.backbone, taken(inputs, share()))
+        yield moved(mine, where), labels[share()].to(where)
 
 
 class _Bar:

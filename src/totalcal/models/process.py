@@ -48,6 +48,7 @@ from totalcal.parts.sampling import (
     sampling,
 )
 from totalcal.parts.weights import point_layers, total_weight_kl
+from totalcal.ranks import is_distributed
 from totalcal.types import (
     BY_MOMENTS,
     DETERMINISTIC,
@@ -199,7 +200,7 @@ class TuringProcess(nn.Module):
 
     def _absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None) -> MemoryUpdate:
         check_labels(labels, len(embedding), self.net_classes)
-        if len(embedding) == 0 and not _distributed():
+        if len(embedding) == 0 and not is_distributed():
             return MemoryUpdate(embedding.new_zeros(0))
         return self.latent.absorb(embedding, labels.to(embedding.device), Noise(generator))
 
@@ -738,7 +739,3 @@ def _check_context_length(context: int, rows: int) -> None:
         raise ContextError(
             f"the context is the first rows of the batch: 0 to {rows}, but {context} were asked for."
         )
-
-
-def _distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from totalcal.errors import InputError
 from totalcal.functional.cells import (
@@ -17,6 +17,7 @@ from totalcal.functional.cells import (
 )
 from totalcal.parts.latents.base import Latent
 from totalcal.parts.sampling import FullPrecision, Noise
+from totalcal.ranks import summed
 from totalcal.types import Batch, ContextUse, MemoryUpdate
 
 
@@ -102,7 +103,8 @@ class ExternalMemory(Latent, FullPrecision):
         """
         cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.output_dtype)
         weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
-        written = _summed_over_ranks(written_content(weights, embedding, labels).to(self.cells.dtype))
+        written = written_content(weights, embedding, labels).to(self.cells.dtype)
+        summed(written)  # N ranks write their joined contexts: the tanh is outside of the sum
         updated = self.update_rule(self.cells, written, self.retention)
         movement = MemoryUpdate((updated - self.cells).norm(dim=-1))
         self.cells.copy_(torch.where(updated.isfinite().all(), updated, self.cells))
@@ -114,10 +116,3 @@ class ExternalMemory(Latent, FullPrecision):
         own = torch.Generator(self.cells.device).manual_seed(int(self.write_seed))
         self.write_seed.add_(1)
         return Noise(own)
-
-
-def _summed_over_ranks(written: Tensor) -> Tensor:
-    """One write of N ranks is one write of their joined contexts: the tanh stands outside of the sum."""
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.all_reduce(written)
-    return written
