@@ -1,10 +1,8 @@
 """Ranks of a data-parallel run: what they sum and share. Alone, a process is the only rank."""
 
-from typing import TypeVar
+from typing import Any
 
 from torch import Tensor, distributed
-
-Value = TypeVar("Value")
 
 
 def is_distributed() -> bool:
@@ -19,11 +17,11 @@ def summed(*tensors: Tensor) -> None:
             distributed.all_reduce(tensor)
 
 
-def gathered(mine: Value) -> list[Value]:
+def gathered(mine: Any) -> list[Any]:
     """What each rank has, in the order of the ranks."""
     if not is_distributed():
         return [mine]
-    everybody = [mine] * distributed.get_world_size()
+    everybody = [None] * distributed.get_world_size()
     distributed.all_gather_object(everybody, mine)
     return everybody
 

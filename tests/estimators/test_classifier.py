@@ -78,7 +78,7 @@ def test_the_frame_of_uncertainties_adds_up_to_the_variance(fitted, iris):
     frame = fitted.predict_uncertainty(iris[0])
     p = fitted.predict_proba(iris[0])
     assert list(frame.columns) == list(UNCERTAINTIES)
-    prediction = fitted.model_.predict(fitted._inputs(iris[0]), draws=fitted.draws)
+    prediction = fitted.model_.predict(fitted.preprocessing_(iris[0], torch.float64), draws=fitted.draws)
     of_draws = prediction.belief.mean.var(0, correction=0).sum(-1).numpy()
     expected = (p * (1 - p)).sum(1) + frame["reducible"] - of_draws  # p is sampled itself
     assert_allclose(frame[["reducible", "irreducible", "data"]].sum(axis=1), expected, rtol=1e-9)
@@ -209,20 +209,15 @@ def test_a_large_table_takes_larger_batches_at_a_higher_rate_and_a_wider_net():
     generator = np.random.default_rng(0)
     table, labels = generator.normal(size=(20_000, 2)), generator.integers(2, size=20_000)
     model = SoftmaxClassifier(max_epochs=1, random_state=0).fit(table, labels)
-    learner = model._training
-    assert learner.batch_size == 128
-    assert learner.model.backbone.linear1.out_features == 128
-    assert learner.history.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
-    weights = learner.model.backbone.linear1.weight
-    assert learner.optimizer.state[weights]["exp_avg"].dtype == torch.float32  # trained so, but not asked so
-    assert weights.dtype == torch.float64
+    first = model.model_.backbone.linear1
+    assert first.out_features == 128
+    assert model.history_.epochs[0].learning_rate == pytest.approx(3e-3 * 2**0.5)
+    assert first.weight.dtype == torch.float64  # trained in float32, but not asked so
     alone, among_others = model.predict_proba(table[7:9]), model.predict_proba(table[:300])[7:9]
     np.testing.assert_allclose(alone, among_others, rtol=1e-12)
-    before = weights.clone()
-    assert not torch.equal(
-        model.partial_fit(table[:200], labels[:200])._training.model.backbone.linear1.weight, before
-    )
-    assert model.predict_proba(table[:2]).dtype == np.float64
+    before = first.weight.clone()
+    model.partial_fit(table[:200], labels[:200])
+    assert not torch.equal(model.model_.backbone.linear1.weight, before)
 
 
 def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
@@ -230,7 +225,7 @@ def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
     table, labels = generator.normal(size=(17_000, 2)), generator.integers(2, size=17_000)  # nothing to learn
     arguments = {"hidden": (4,), "patience": 3, "max_epochs": 12, "remember": False, "random_state": 0}
     model = SoftmaxClassifier(**arguments).fit(table, labels)
-    epochs = model._training.history.epochs
+    epochs = model.history_.epochs
     best, rate, expected = np.inf, epochs[0].learning_rate, []
     for epoch in epochs:
         expected.append(rate)
@@ -238,15 +233,10 @@ def test_the_learning_rate_of_a_large_table_falls_where_the_nll_does_not():
         best = min(best, epoch.validation_nll)
     assert [epoch.learning_rate for epoch in epochs] == pytest.approx(expected)
     assert expected[-1] < expected[0]
-    later = model.partial_fit(table[:64], labels[:64])._training.history.epochs[-1]
+    later = model.partial_fit(table[:64], labels[:64]).history_.epochs[-1]
     assert later.learning_rate == expected[0]
-    small = SoftmaxClassifier(**arguments).fit(table[:300], labels[:300])._training.history.epochs
+    small = SoftmaxClassifier(**arguments).fit(table[:300], labels[:300]).history_.epochs
     assert len({epoch.learning_rate for epoch in small}) == 1
-
-
-def test_a_small_table_trains_in_float64_whatever_its_batches(iris):
-    learner = SoftmaxClassifier(batch_size=128, max_epochs=1, random_state=0).fit(*iris)._training
-    assert learner.optimizer.state[learner.model.backbone.linear1.weight]["exp_avg"].dtype == torch.float64
 
 
 def test_training_stops_when_the_held_out_rows_stop_improving():

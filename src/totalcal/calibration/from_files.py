@@ -8,9 +8,9 @@ import numpy as np
 
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
 from totalcal.errors import InputError, MissingExtraError
-from totalcal.files.own import load_named, made_backbone
 from totalcal.files.reading import read_npz, unreadable
 from totalcal.files.saved import Model
+from totalcal.files.user_nets import load_named, made_backbone
 from totalcal.scores.evaluate import read_outputs
 
 _MODEL = ".totalcal"

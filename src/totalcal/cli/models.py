@@ -193,7 +193,7 @@ def serve(
 ) -> None:
     """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
     from totalcal.files.container import check_digest
-    from totalcal.files.own import load_named
+    from totalcal.files.user_nets import load_named
     from totalcal.serving.guard import Limits
     from totalcal.serving.listening import check_binding, run
     from totalcal.serving.service import Service

@@ -43,7 +43,7 @@ from totalcal.models.process import Context, TuringProcess
 from totalcal.nets import mlp
 from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import Callback, ProgressBar
-from totalcal.training.history import context_for
+from totalcal.training.history import History, context_for
 from totalcal.types import Batch, Draws, Predictive
 
 FEWEST_TO_REMEMBER = 40
@@ -89,6 +89,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         preprocessing_ (Preprocessing): The standardisation of the columns.
         context_ (Batch | None): The rows that a model which cannot predict without a context carries along.
         n_iter_ (int): How many epochs were trained.
+        history_ (History): A report for each of them.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -104,6 +105,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: npt.NDArray[Any]
     preprocessing_: Preprocessing
     context_: Batch | None
+    history_: History
     _seed: int
     _training: TableTraining
 
@@ -181,7 +183,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._calibrate(validation)
         if calibration is not None:
             remember_domain(self.model_, training.data, calibration.data, progress=False)
-        self.n_iter_ = self._training.trainer.epoch
+        self.n_iter_, self.history_ = self._training.trainer.epoch, self._training.trainer.history
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
@@ -222,7 +224,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_.set_domain(NoDomain())
         self.model_.calibrator = NoCalibrator()
         self._training.run_epoch(rows, self._generator())
-        self.n_iter_ = self._training.trainer.epoch
+        self.n_iter_, self.history_ = self._training.trainer.epoch, self._training.trainer.history
         return self
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803

@@ -163,13 +163,13 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("backbone", _backbone(description["recipe"])),
             ("weights", _weights(shapes)),
             ("classes", _classes(description)),
-            ("steps", _steps(description.get("steps"))),
+            ("steps", _steps(description["steps"])),
             ("inputs", _inputs(description["preprocessing"])),
-            ("domain", _domain(description.get("domain"))),
+            ("domain", _domain(description["domain"])),
             ("context", f"{shapes['context/labels'][0]} rows" if "context/labels" in shapes else "none"),
             *_gate(description["gate"]),
-            ("sets", _sets(description.get("sets"))),
-            ("monitor", _monitor(description.get("monitor"))),
+            ("sets", _sets(description["sets"])),
+            ("monitor", _monitor(description["monitor"])),
             ("scores", _scores(description["scores"])),
             ("written by", _listed(description["versions"])),
         ]
@@ -180,7 +180,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
 def _model(description: dict[str, Any]) -> str:
     recipe = description["recipe"]
     if recipe is None:
-        reason = description.get("by_hand")
+        reason = description["by_hand"]
         return f"with parts of your own{f' ({reason})' if reason else ''}: hand it over, load(path, model=…)"
     return _call(recipe["model"], {"num_classes": recipe["num_classes"], **recipe["arguments"]})
 
@@ -219,7 +219,7 @@ def _inputs(preprocessing: dict[str, Any] | None) -> str:
         return "tensors as they were in training (no preprocessing)"
     columns = preprocessing["columns"]
     named = "" if columns is None else f": {', '.join(columns)}"
-    steps = preprocessing.get("pictures")
+    steps = preprocessing["pictures"]
     brought = "cropped" if steps and steps["crop"] else "stretched"
     made = "" if steps is None else f", from pictures {brought} to that size"
     return f"rows of shape {tuple(preprocessing['shape'])}{made}, standardised{named}"

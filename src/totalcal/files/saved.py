@@ -375,10 +375,10 @@ def load(
             preprocessing=_preprocessing(description["preprocessing"], groups),
             context=_optional(_context, groups.get("context")),
             scores=_optional(dict, description["scores"]),
-            monitor=_optional(Monitor.from_json, description.get("monitor")),
+            monitor=_optional(Monitor.from_json, description["monitor"]),
             steps=_steps(content),
-            sets=_optional(PredictionSets.from_json, description.get("sets")),
-            summary=_optional(Summary.from_json, description.get("summary")),
+            sets=_optional(PredictionSets.from_json, description["sets"]),
+            summary=_optional(Summary.from_json, description["summary"]),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -393,17 +393,17 @@ def _model(
     state: Mapping[str, Tensor],
 ) -> TuringProcess:
     """The model with the file's weights and settings; a file of format 1 has the recipe alone."""
-    settings: Settings = description.get("settings", {})
+    settings: Settings = description["settings"]
     recipe = _optional(Recipe.from_json, description["recipe"])
     if model is None and recipe is None:
-        reason = description.get("by_hand") or "it has parts of your own"
+        reason = description["by_hand"] or "it has parts of your own"
         raise ModelFileError(
             f"this file cannot make its model: {reason}. "
             "Build the model as it was, and hand it over: load(path, model=…)."
         )
     made = model if model is not None else _built(recipe, backbone, state, largest_size(settings))
     _match_precision(made, state)
-    if description.get("domain") is not None:
+    if description["domain"] is not None:
         try:
             made.set_domain(_domain(description["domain"], state))
         except UnknownNameError as error:
@@ -416,7 +416,7 @@ def _model(
     if broken is not None:
         raise ModelFileError(f"{broken} holds numbers that are not finite. Ask for a file of a sound model.")
     restore_settings(made, settings)
-    for name in description.get("frozen", []):
+    for name in description["frozen"]:
         made.get_parameter(name).requires_grad_(False)
     return made.eval()
 
@@ -580,7 +580,7 @@ def _preprocessing(
         mean,
         scale,
         _optional(tuple, content["columns"]),
-        _optional(PictureSteps.from_json, content.get("pictures")),
+        _optional(PictureSteps.from_json, content["pictures"]),
     )
 
 

@@ -27,7 +27,6 @@ from totalcal.errors import (
     UnreadableFileError,
 )
 from totalcal.files.exporting.program import Program, first_line, outputs_of, traced
-from totalcal.files.own import load_named
 from totalcal.files.predicting.answers import check_draws, class_names
 from totalcal.files.predicting.exported import (
     KEY,
@@ -41,6 +40,7 @@ from totalcal.files.predicting.exported import (
 )
 from totalcal.files.predicting.inputs import ArrayFile
 from totalcal.files.saved import Model, load
+from totalcal.files.user_nets import load_named
 from totalcal.files.whole_files import whole_file
 from totalcal.inputs import Inputs, checked_inputs, count, mapped, named, taken
 from totalcal.models.process import TuringProcess

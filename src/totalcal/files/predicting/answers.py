@@ -138,7 +138,7 @@ def opened(
         check_digest(exported.digest, expect, file)
         exported.check_draws(draws)
         return exported
-    from totalcal.files.own import load_named
+    from totalcal.files.user_nets import load_named
 
     digest = read_container(file).digest
     check_digest(digest, expect, file)

@@ -50,12 +50,7 @@ class ContextLatent(Latent):
         super().__init__()
         self.width = width
         self.encoder = PairEncoder(num_classes, hidden)
-        self.law = GaussianMap(hidden, width)  # files and checkpoints of 0.1 know its weights by this name
-
-    @property
-    def distribution(self) -> GaussianMap:
-        """From a summary of pairs to mean and scale of Z."""
-        return self.law
+        self.distribution = GaussianMap(hidden, width)  # from a summary of pairs to mean and scale of Z
 
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
         return MemoryUpdate(embedding.new_zeros(0))

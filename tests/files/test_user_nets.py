@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import totalcal
 from totalcal.cli import app
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
-from totalcal.files.own import load_named, made_backbone
 from totalcal.files.predicting.stream import predict_file
+from totalcal.files.user_nets import load_named, made_backbone
 
 CODE = """
 from torch import nn
