@@ -54,8 +54,8 @@ def predict_file(
             sub-folders, or, for a model of images, a .csv whose column `path` names them.
         output: The table to write: Parquet or Arrow by its suffix, otherwise CSV. Rows that cannot be used
             stand in `output`.bad with their reason.
-        draws: Of weights and memory, or "moments"; "auto" takes those that the file's gate was fitted with, or
-            without a gate the model's own (`default_draws`).
+        draws: Of weights and memory, or "moments"; "auto" takes those of the file's gate, or without a gate
+            the model's own (`default_draws`).
         chunk_size: Rows at a time; left out, 256 to 4096 by the size of a row, fewer for large pictures.
         workers: Processes that decode images; left out, one per core where there are many images.
         strict: Whether the first row that cannot be used ends the run.
