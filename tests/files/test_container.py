@@ -100,24 +100,25 @@ def test_an_oversized_file_is_refused_unless_it_is_trusted(path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ({"num_inputs": 10**9, "hidden": [10**9]}, "more than the 172 in the file"),
-        ({"num_inputs": 4, "hidden": [9]}, "not those of this model"),
-        ({"num_inputs": 4, "hidden": [1] * 100}, "plain values"),
-        ({"num_inputs": -1}, "not as it should be"),
-        ({"no_such": 4}, "not as it should be"),
+        {"num_inputs": 10**9, "hidden": [10**9]},
+        {"num_inputs": 4, "hidden": [9]},
+        {"num_inputs": 4, "hidden": [1] * 100},
+        {"num_inputs": -1},
+        {"no_such": 4},
     ],
+    ids=str,
 )
-def test_a_recipe_that_does_not_fit_its_tensors_is_refused(path, arguments, message):
+def test_a_recipe_that_does_not_fit_its_tensors_is_refused(path, arguments):
     rewrite(path, lambda description: description["recipe"].update(backbone_arguments=arguments))
-    with pytest.raises(ModelFileError, match=message):
+    with pytest.raises(ModelFileError):
         load(path)
 
 
 def test_cells_beyond_all_memory_are_never_allocated(path):
     rewrite(path, lambda description: description["recipe"].update(arguments={"num_cells": 10**14}))
-    with pytest.raises(ModelFileError, match="300000000000000"):
+    with pytest.raises(ModelFileError, match="num_cells"):
         load(path)
 
 
