@@ -13,7 +13,13 @@ from .calibration.calibrate import calibrate_probabilities as calibrate_probabil
 from .calibration.wrapping import fit_wrapped as fit_wrapped
 from .calibration.wrapping import wrap as wrap
 from .data.preprocessing import Preprocessing as Preprocessing
+from .decisions import Costs as Costs
+from .decisions import Coverage as Coverage
+from .decisions import FalseRejection as FalseRejection
 from .decisions import Gate as Gate
+from .decisions import PerClass as PerClass
+from .decisions import Risk as Risk
+from .decisions import Thresholds as Thresholds
 from .decisions.monitor import Monitor as Monitor
 from .decisions.predictions import PredictionSets as PredictionSets
 from .estimators import ANPClassifier as ANPClassifier

@@ -430,8 +430,12 @@ class Predictive:
 
     @cached_property
     def labels(self) -> Any:
-        """The most probable class of each input: its name, or its number where classes have no names."""
-        places = self.probabilities.argmax(-1).cpu().numpy()
+        """The answer to each input: the name of a class, or its number where classes have no names.
+
+        It is the most probable class, or that of least expected cost where costs decide.
+        """
+        probabilities = self.probabilities.cpu().numpy()
+        places = probabilities.argmax(-1) if self.gate is None else self.gate.answers(probabilities)
         return places if self.classes is None else named_array(self.classes)[places]
 
     @cached_property
@@ -622,6 +626,8 @@ class DecisionRule(Protocol):
     """What to do with each input of a prediction: `totalcal.Gate`."""
 
     def __call__(self, prediction: Predictive) -> Any: ...
+
+    def answers(self, probabilities: Any) -> Any: ...
 
 
 class SetRule(Protocol):

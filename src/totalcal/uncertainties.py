@@ -27,6 +27,11 @@ UNFAMILIARITIES = (UNFAMILIARITY, "far_from_domain", "far_from_classes")
 P_VALUES = (FAMILIARITY, "unlike_domain", "unlike_classes")
 """Their ranks among held-out rows, conformal p-values, so the scores of a gate of which low values reject."""
 
+CONFIDENCE = "confidence"
+"""The probability of the predicted class: low values reject."""
+EXPECTED_COST = "expected_cost"
+"""That of the best answer, where costs decide (`totalcal.Costs`)."""
+
 UNCERTAINTIES: Mapping[str, Uncertainty] = MappingProxyType(
     {
         "entropy": lambda prediction: prediction.entropy,
@@ -83,12 +88,27 @@ def why_rejected(name: str, value: float, threshold: float) -> str:
     """
     if name in P_VALUES:
         return f"{name} {value:.3g} is at most {threshold:.3g}"
+    if name == EXPECTED_COST:
+        return f"an answer is expected to cost more than {threshold:.4g}"
+    if name == CONFIDENCE:
+        return f"{name} {value:.4g} is below {threshold:.4g}"
     return f"{name} {value:.4g} is above {threshold:.4g}"
+
+
+def how_unlike(domain: float, classes: float) -> str:
+    """Which of the two reasons of a low familiarity is the stronger.
+
+    >>> how_unlike(domain=0.01, classes=0.3)
+    'not from here'
+    """
+    return "not from here" if domain <= classes else "no class I know"
 
 
 def _measured(prediction: "Predictive", name: str) -> "Tensor":
     if name in P_VALUES:
         return cast("Tensor", getattr(prediction, name))
+    if name == CONFIDENCE:
+        return prediction.confidence
     if name == UNFAMILIARITY or (name in UNFAMILIARITIES and prediction.domain is None):
         return prediction.unfamiliarity  # which says what to do where there is no memory
     if name in UNFAMILIARITIES:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
 from totalcal.calibration.splitting import HeldOutSplit, check_apart, rows_for, split_held_out
 from totalcal.calibration.summary import Summary
+from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide
 from totalcal.decisions.gate import Gate
-from totalcal.decisions.policy import three_verdicts
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
@@ -43,6 +43,7 @@ def calibrate(
     *,
     alpha: float = 0.05,
     beta: float = 0.05,
+    decisions: Choice | None = None,
     groups: Sequence[Any] | None = None,
     classes: Sequence[ClassName] | None = None,
     layers: str | Sequence[str] = "auto",
@@ -64,6 +65,7 @@ def calibrate(
         held_out: Rows that it was not trained on, likewise.
         alpha: Of inputs like the held-out ones, at most so many are called "not my domain".
         beta: Of the others that are answered correctly, at most so many are "ask".
+        decisions: Another choice: `PerClass()`, `Costs(…)`, `Risk(…)`, or `Thresholds({…})` by hand.
         groups: What each held-out row belongs to, such as a patient or a day: groups are not divided.
         classes: The names of the classes, in the order of the net's columns; an estimator knows its own.
         layers: Those that the memory reads, by name as in `net.named_modules()`; or "auto".
@@ -113,10 +115,12 @@ def calibrate(
         notes = [f"{overlap:.1%} of the held-out rows are training rows as well"] if overlap else []
         return _finished(
             start,
+            fitting,
             promising,
             split,
             before,
             found,
+            decisions,
             rates=(alpha, beta),
             batch_size=batch_size,
             memory=(len(source), tuple(map(str, memory.taps))),
@@ -129,6 +133,7 @@ def calibrate_probabilities(
     labels: Values,
     *,
     beta: float = 0.05,
+    decisions: Choice | None = None,
     groups: Sequence[Any] | None = None,
     classes: Sequence[ClassName] | None = None,
     seed: int = 0,
@@ -142,6 +147,7 @@ def calibrate_probabilities(
         probabilities: Of held-out rows, rows × classes.
         labels: Their classes: numbers, or names where `classes` has them.
         beta: Of the inputs that are answered correctly, at most so many are "ask".
+        decisions: As in `calibrate`.
         groups: What each row belongs to: groups are not divided.
         classes: The names of the classes, in the order of the columns.
         seed: Of everything random.
@@ -171,7 +177,17 @@ def calibrate_probabilities(
     split = split_held_out(inputs, numbers, needed=_needed(None, beta), groups=groups, seed=seed)
     fitting, promising = ((inputs[places], numbers[places]) for places in (split.fitting, split.promising))
     before, found = _fit_calibrator(start, fitting, promising, len(numbers), seed)
-    return _finished(start, promising, split, before, found, rates=(0.5, beta), batch_size=len(numbers))
+    return _finished(
+        start,
+        fitting,
+        promising,
+        split,
+        before,
+        found,
+        decisions,
+        rates=(0.5, beta),
+        batch_size=len(numbers),
+    )
 
 
 def _start(
@@ -286,10 +302,12 @@ def _scores(prediction: Predictive, labels: Tensor) -> dict[str, float]:
 
 def _finished(
     start: Model,
+    fitting: tuple[Inputs, Tensor],
     promising: tuple[Inputs, Tensor],
     split: HeldOutSplit,
     before: dict[str, float],
     found: CalibrationResult,
+    decisions: Choice | None,
     *,
     rates: tuple[float, float],
     batch_size: int,
@@ -298,10 +316,19 @@ def _finished(
 ) -> Model:
     """The model with its decisions, its sets and the story of how it came about."""
     prediction = _predicted(start, promising[0], batch_size)
-    gate, promises = _gate(prediction, promising[1], *rates)
-    sets = _sets(prediction, promising[1])
+    names = start.classes or range(start.process.num_classes)
+    rows = HeldOut(
+        prediction,
+        plain(promising[1]),
+        _counts(_predicted(start, fitting[0], batch_size).probabilities.argmax(1), len(names)),
+        _counts(fitting[1], len(names)),
+        tuple(names),
+    )
+    gate, promises = _gate(decisions, rows, *rates)
+    sets = _sets(rows, isinstance(decisions, PerClass))
     if sets is not None:
-        promises.append(f"sets of classes hold the true one for {COVERAGE:.0%} of inputs, or as you ask")
+        of = "inputs of each class" if sets.class_groups else "inputs"
+        promises.append(f"sets of classes hold the true one for {COVERAGE:.0%} of {of}, or as you ask")
     if prediction.domain is None:
         promises.append('no memory, so nothing is "not my domain": nothing is known but the probabilities')
     summary = Summary(
@@ -319,15 +346,22 @@ def _finished(
     return replace(start, gate=gate, sets=sets, summary=summary)
 
 
-def _gate(prediction: Predictive, labels: Tensor, alpha: float, beta: float) -> tuple[Gate | None, list[str]]:
+def _gate(choice: Choice | None, rows: HeldOut, alpha: float, beta: float) -> tuple[Gate | None, list[str]]:
     try:
-        gate = three_verdicts(prediction, labels, alpha, beta)
+        gate = decide(choice, rows, alpha, beta)
     except GateError as reason:
+        if choice is not None:  # asked for, and so not left out in silence
+            raise
         return None, [str(reason)]
     return gate, gate.promise.split("; ")
 
 
-def _sets(prediction: Predictive, labels: Tensor) -> PredictionSets | None:
-    if len(labels) < rows_for(1 - COVERAGE):
+def _sets(rows: HeldOut, by_class: bool) -> PredictionSets | None:
+    if len(rows.labels) < rows_for(1 - COVERAGE):
         return None
-    return PredictionSets.fitted(prediction, labels, COVERAGE)
+    groups = rows.groups(rows.labelled_before, rows_for(1 - COVERAGE)) if by_class else ()
+    return PredictionSets.fitted(rows.prediction, rows.labels, COVERAGE, groups=groups)
+
+
+def _counts(numbers: Tensor, classes: int) -> Any:
+    return plain(numbers.cpu().bincount(minlength=classes))

@@ -1,5 +1,8 @@
 """Rejection: when to answer, when to ask a person, and what the threshold costs."""
 
+from totalcal.decisions.costs import Costs
+from totalcal.decisions.deciding import PerClass, Thresholds
+from totalcal.decisions.discoveries import Discoveries, discoveries
 from totalcal.decisions.gate import (
     FAMILIARITY_AND_ENTROPY,
     OVERLAP_AND_DOMAIN,
@@ -18,12 +21,17 @@ __all__ = [
     "UNCERTAINTIES",
     "Bar",
     "Cost",
+    "Costs",
     "Coverage",
     "Decisions",
+    "Discoveries",
     "FalseRejection",
     "Gate",
+    "PerClass",
     "Risk",
     "Rule",
+    "Thresholds",
+    "discoveries",
     "predict_like",
     "uncertainty",
 ]

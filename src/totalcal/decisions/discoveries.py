@@ -121,9 +121,9 @@ def check_one_score(domain: Any) -> int:
             "totalcal.calibrate(net, train, held_out)."
         )
     names = getattr(domain, "names", ())
-    if names or getattr(domain, "num_domains", 1) > 1:
+    if names:
         raise GateError(
-            f"this model has memorised {', '.join(names) or 'other domains'} since: its familiarity is the "
+            f"this model has memorised {', '.join(names)} since: its familiarity is the "
             "largest of several p-values, for which no FDR is proven. Select with the model as it was, or "
             "after model.forget(name)."
         )

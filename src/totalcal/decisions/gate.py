@@ -13,14 +13,24 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from totalcal.decisions.costs import Costs
 from totalcal.decisions.predictions import labelled_blocks, predict_like
 from totalcal.decisions.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.errors import GateError, InputError
-from totalcal.scores.arrays import Floats, Values, check_predictions, class_numbers, plain
+from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, class_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows
 from totalcal.types import BY_MOMENTS, DETERMINISTIC, Draws, Predictive, Sampling
-from totalcal.uncertainties import FAMILIARITY, P_VALUES, UNFAMILIARITIES, uncertainty, why_rejected
+from totalcal.uncertainties import (
+    CONFIDENCE,
+    EXPECTED_COST,
+    FAMILIARITY,
+    P_VALUES,
+    UNFAMILIARITIES,
+    how_unlike,
+    uncertainty,
+    why_rejected,
+)
 
 ACCEPT = "accept"
 
@@ -52,23 +62,62 @@ _MOST_DRAWS = 100_000  # what a file may ask for
 
 @dataclass(frozen=True)
 class Bar:
-    """Rejects where a score is above a threshold, or a familiarity at most that, with a verdict."""
+    """Rejects where a score is above a threshold, or a familiarity or a confidence too low, with a verdict.
+
+    Where thresholds are given `by_class`, the one of the predicted class holds; `threshold` is that of all
+    others, such as classes that were memorised later.
+    """
 
     score: str
     threshold: float
     verdict: str
+    by_class: tuple[float, ...] | None = None
 
-    def rejects(self, values: Floats) -> Flags:
+    def thresholds(self, predicted: Integers) -> Floats:
+        """That of each row, by the class predicted for it."""
+        if self.by_class is None:
+            return np.full(len(predicted), self.threshold)
+        known = np.array(self.by_class)
+        places = np.minimum(predicted, len(known) - 1)
+        return np.where(predicted < len(known), known[places], self.threshold)
+
+    def rejects(self, values: Floats, predicted: Integers) -> Flags:
+        limits = self.thresholds(predicted)
         if self.score in P_VALUES:
-            return np.asarray(values <= self.threshold)
-        return ~is_accepted(values, self.threshold)
+            return np.asarray(values <= limits)
+        if self.score == CONFIDENCE:
+            return np.asarray(values < limits)
+        return ~is_accepted(values, limits)
 
     def __str__(self) -> str:
-        side = "at most" if self.score in P_VALUES else "above"
-        return f"{self.score} {side} {self.threshold:.4g}: {self.verdict}"
+        side = "at most" if self.score in P_VALUES else "below" if self.score == CONFIDENCE else "above"
+        limit = f"{self.threshold:.4g}"
+        if self.by_class is not None:
+            limit = f"{min(self.by_class):.4g} to {max(self.by_class):.4g}, by predicted class"
+        return f"{self.score} {side} {limit}: {self.verdict}"
 
-    def why(self, value: float) -> str:
-        return why_rejected(self.score, value, self.threshold)
+    def why(self, value: float, predicted: int) -> str:
+        return why_rejected(self.score, value, float(self.thresholds(np.array([predicted]))[0]))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values: a bar that nothing passes over has no threshold there."""
+        by_class = None if self.by_class is None else [_finite(each) for each in self.by_class]
+        return asdict(self) | {"threshold": _finite(self.threshold), "by_class": by_class}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The bar that `as_json` described."""
+        by_class = content["by_class"]
+        limits = None if by_class is None else tuple(map(_limit, by_class))
+        return cls(content["score"], _limit(content["threshold"]), content["verdict"], limits)
+
+
+def _finite(threshold: float) -> float | None:
+    return None if math.isinf(threshold) else threshold
+
+
+def _limit(threshold: float | None) -> float:
+    return math.inf if threshold is None else threshold
 
 
 @dataclass(frozen=True)
@@ -118,6 +167,7 @@ class Gate:
         promise: What holds for new rows, in words.
         cost: What the bars did to the held-out rows.
         sampling: How the scores of the held-out rows came about.
+        costs: What mistakes and questions cost, where these decide.
 
     Example:
         >>> import torch
@@ -132,6 +182,7 @@ class Gate:
     promise: str
     cost: Cost
     sampling: Sampling = DETERMINISTIC
+    costs: Costs | None = None
 
     @classmethod
     def fit(
@@ -236,7 +287,7 @@ class Gate:
             Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
             for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
         )
-        accepted = ~np.any([bar.rejects(found.scores[bar.score]) for bar in fitted], axis=0)
+        accepted = ~np.any([bar.rejects(found.scores[bar.score], found.predicted) for bar in fitted], axis=0)
         return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
@@ -248,12 +299,28 @@ class Gate:
         self._check(prediction)
         rows = len(prediction.probabilities)
         verdicts, reasons = [ACCEPT] * rows, [""] * rows
+        predicted = plain(prediction.probabilities).argmax(1)
         for bar in reversed(self.bars):
-            values = uncertainty(prediction, bar.score)
-            for row in np.flatnonzero(bar.rejects(values)).tolist():
-                unlike = f": {_unlike(prediction, row)}" if bar.score == FAMILIARITY else ""
-                verdicts[row], reasons[row] = bar.verdict, bar.why(values[row]) + unlike
+            values = self._values(prediction, bar.score)
+            for row in np.flatnonzero(bar.rejects(values, predicted)).tolist():
+                unlike = ""
+                if bar.score == FAMILIARITY:
+                    both = prediction.unlike_domain[row], prediction.unlike_classes[row]
+                    unlike = f": {how_unlike(*map(float, both))}"
+                verdicts[row], reasons[row] = bar.verdict, bar.why(values[row], predicted[row]) + unlike
         return Decisions(np.array([verdict == ACCEPT for verdict in verdicts]), verdicts, reasons)
+
+    def _values(self, prediction: Predictive, score: str) -> Floats:
+        if self.costs is None or score != EXPECTED_COST:
+            return uncertainty(prediction, score)
+        familiarity = None if prediction.domain is None else plain(prediction.familiarity)
+        return self.costs.expected(plain(prediction.probabilities), familiarity)
+
+    def answers(self, probabilities: Floats) -> Integers:
+        """The class to answer each row with: the most probable one, or that of least expected cost."""
+        if self.costs is None:
+            return np.asarray(probabilities.argmax(1))
+        return self.costs.answers(probabilities)
 
     def predict(self, model: Any, inputs: Any) -> Predictive:
         """The model's predictions, made as those that the gate was fitted on.
@@ -293,23 +360,16 @@ class Gate:
         return f"{rules}. Promise: {self.promise}. Fitted on predictions {self.sampling}. Cost: {self.cost}."
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for a file; a bar that nothing passes over has no threshold there."""
-        return asdict(self) | {
-            "bars": [
-                asdict(bar) | {"threshold": None if math.isinf(bar.threshold) else bar.threshold}
-                for bar in self.bars
-            ]
-        }
+        """Plain values for a file."""
+        return asdict(self) | {"bars": [bar.as_json() for bar in self.bars]}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The gate that `as_json` described."""
-        bars = [
-            Bar(bar["score"], math.inf if bar["threshold"] is None else bar["threshold"], bar["verdict"])
-            for bar in content["bars"]
-        ]
+        bars = map(Bar.from_json, content["bars"])
         sampling = _sampling(content["sampling"])
-        return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling)
+        costs = None if content["costs"] is None else Costs.from_json(content["costs"])
+        return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling, costs)
 
     def _check(self, prediction: Predictive) -> None:
         if prediction.sampling != self.sampling:
@@ -324,20 +384,22 @@ class _HeldOut(NamedTuple):
     """What is needed of held-out rows: a few numbers per row, and how they came about."""
 
     scores: dict[str, Floats]
+    predicted: Integers
     wrong: Flags
     sampling: Sampling
 
     @classmethod
     def of(cls, prediction: Predictive, labels: Values, scores: Mapping[str, str]) -> "_HeldOut":
         _, truth = check_predictions(prediction.probabilities, labels)
-        wrong = plain(prediction.probabilities).argmax(1) != truth
+        predicted = plain(prediction.probabilities).argmax(1)
         values = {name: uncertainty(prediction, name) for name in scores}
-        return cls(values, wrong, prediction.sampling)
+        return cls(values, predicted, predicted != truth, prediction.sampling)
 
     @classmethod
     def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
         scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores}
-        return cls(scores, np.concatenate([part.wrong for part in parts]), parts[0].sampling)
+        predicted, wrong = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
+        return cls(scores, predicted, wrong, parts[0].sampling)
 
 
 def _sampling(content: Mapping[str, Any]) -> Sampling:
@@ -366,12 +428,6 @@ def _shares(verdicts: Mapping[str, str]) -> list[float]:
         DOMAIN_SHARE / (len(verdicts) - len(others)) if score in UNFAMILIARITIES else rest
         for score in verdicts
     ]
-
-
-def _unlike(prediction: Predictive, row: int) -> str:
-    """Which of the two reasons of a low familiarity is the stronger."""
-    is_farther = prediction.unlike_domain[row] <= prediction.unlike_classes[row]
-    return "not from here" if is_farther else "no class I know"
 
 
 def _telling(values: Floats, score: str) -> Floats:

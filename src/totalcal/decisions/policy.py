@@ -60,7 +60,7 @@ def three_verdicts(prediction: Predictive, labels: Values, alpha: float = 0.05, 
     if prediction.domain is not None:
         fewest = math.ceil(1 / alpha - 1e-9) - 1
         if rows >= fewest:
-            familiar = ~_most_unfamiliar(plain(prediction.unfamiliarity), alpha)
+            familiar = ~most_unfamiliar(plain(prediction.unfamiliarity), alpha)
             bars.append(Bar(FAMILIARITY, alpha, NOT_MY_DOMAIN))
             promises.append(f'at most {alpha:.0%} of inputs like the held-out ones are "{NOT_MY_DOMAIN}"')
         else:
@@ -79,12 +79,13 @@ def three_verdicts(prediction: Predictive, labels: Values, alpha: float = 0.05, 
         )
     if not bars:
         raise GateError("; ".join(promises) + ". Hold out more rows, or allow higher rates.")
-    rejected = np.any([bar.rejects(uncertainty(prediction, bar.score)) for bar in bars], axis=0)
+    predicted = probabilities.argmax(1)
+    rejected = np.any([bar.rejects(uncertainty(prediction, bar.score), predicted) for bar in bars], axis=0)
     cost = Cost.of(~rejected, ~right)
     return Gate(tuple(bars), "; ".join(promises), cost, prediction.sampling)
 
 
-def _most_unfamiliar(statistic: Floats, alpha: float) -> Flags:
+def most_unfamiliar(statistic: Floats, alpha: float) -> Flags:
     """Rows of which at most α (n + 1) are as unfamiliar as themselves."""
     ranked = np.sort(statistic)
     as_large = len(ranked) - np.searchsorted(ranked, statistic, side="left")

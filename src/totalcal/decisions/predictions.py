@@ -6,7 +6,8 @@ classes at or below it holds the true class of a new, exchangeable row in at lea
 whatever the model.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -123,6 +124,8 @@ class PredictionSets:
         scores: That of the true class of each held-out row, in ascending order; 5000 of them at the most,
             chosen at random.
         sampling: How the held-out predictions were made, and others have to be made.
+        class_groups: The group of each class, where classes have thresholds of their own.
+        by_group: The scores of the rows of each group, in ascending order.
 
     Example:
         >>> import torch
@@ -136,16 +139,25 @@ class PredictionSets:
     method: Method
     scores: tuple[float, ...]
     sampling: Sampling = DETERMINISTIC
+    class_groups: tuple[int, ...] = ()
+    by_group: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.coverage < 1:
             raise GateError(f"the coverage must lie strictly between 0 and 1, but is {self.coverage}.")
         if self.method not in _SCORES:
             raise UnknownNameError("method", self.method, get_args(Method))
+        if max(self.class_groups, default=-1) >= len(self.by_group):
+            raise GateError(f"there are scores of {len(self.by_group)} groups of classes, and more groups.")
 
     @classmethod
     def fitted(
-        cls, prediction: Predictive, labels: Values, coverage: float = 0.9, method: Method = "split"
+        cls,
+        prediction: Predictive,
+        labels: Values,
+        coverage: float = 0.9,
+        method: Method = "split",
+        groups: Sequence[int] = (),
     ) -> Self:
         """Find the threshold.
 
@@ -155,6 +167,8 @@ class PredictionSets:
             coverage: How often the set of a new row must hold its true class, at least.
             method: "split" gives the smallest sets on average; "aps" covers easy and hard rows more evenly,
                 with larger sets; "raps" is between them where there are many classes.
+            groups: A number per class: the coverage then holds for the inputs of each group of classes by
+                itself (Mondrian), where the group has rows enough, else as for all.
 
         Returns:
             What makes sets of predictions: call it.
@@ -175,15 +189,29 @@ class PredictionSets:
         probabilities, truth = check_predictions(prediction.probabilities, labels)
         scores = _SCORES[method](probabilities)[np.arange(len(truth)), truth]
         if len(scores) > _MOST_SCORES:  # which rows stay must not depend on their scores
-            scores = np.random.default_rng(0).choice(scores, _MOST_SCORES, replace=False)
-        found = replace(empty, scores=tuple(np.sort(scores).tolist()))
+            chosen = np.random.default_rng(0).choice(len(scores), _MOST_SCORES, replace=False)
+            scores, truth = scores[chosen], truth[chosen]
+        found = replace(empty, scores=_sorted(scores))
+        if groups:
+            of_row = np.array(groups)[truth]
+            by_group = tuple(_sorted(scores[of_row == group]) for group in range(max(groups) + 1))
+            found = replace(found, class_groups=tuple(groups), by_group=by_group)
         found.threshold  # noqa: B018 (too few rows are told here)
         return found
 
     @cached_property
     def threshold(self) -> float:
-        """The largest score of a class within a set."""
+        """The largest score of a class within a set, but for classes with thresholds of their own."""
         return conformal_quantile(np.array(self.scores), self.coverage, "rows")
+
+    def thresholds(self, classes: int) -> Floats:
+        """That of each class; the common one for groups with too few rows and classes learned later."""
+        found = np.full(classes, self.threshold)
+        for place, group in enumerate(self.class_groups):
+            scores = self.by_group[group]
+            if len(scores) >= fewest_rows(self.coverage):
+                found[place] = conformal_quantile(np.array(scores), self.coverage, "rows")
+        return found
 
     def at(self, coverage: float) -> Self:
         """Sets of another coverage, from the same held-out rows."""
@@ -204,7 +232,9 @@ class PredictionSets:
 
     def of(self, probabilities: Floats) -> Flags:
         """The sets of rows of which only the probabilities are at hand, made as the held-out ones."""
-        within: Flags = is_accepted(_SCORES[self.method](probabilities), self.threshold)
+        within: Flags = is_accepted(
+            _SCORES[self.method](probabilities), self.thresholds(probabilities.shape[1])
+        )
         within[np.arange(len(within)), probabilities.argmax(1)] = True
         return within
 
@@ -216,4 +246,19 @@ class PredictionSets:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """The sets that `as_json` described."""
         sampling = Sampling(**content["sampling"])
-        return cls(content["coverage"], content["method"], tuple(content["scores"]), sampling)
+        lists = {name: tuple(content[name]) for name in ("scores", "class_groups")}
+        by_group = tuple(map(tuple, content["by_group"]))
+        return cls(**{**content, **lists, "sampling": sampling, "by_group": by_group})
+
+
+def fewest_rows(coverage: float) -> int:
+    """How many rows a coverage takes.
+
+    >>> fewest_rows(0.9)
+    9
+    """
+    return math.ceil(coverage / (1 - coverage) - 1e-9)
+
+
+def _sorted(scores: Floats) -> tuple[float, ...]:
+    return tuple(np.sort(scores).tolist())

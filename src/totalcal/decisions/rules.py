@@ -119,7 +119,7 @@ class Risk:
         raise GateError(
             f"no threshold keeps the risk at {self.limit:.3g} with confidence {self.confidence:.3g} on "
             f"{len(scores)} held-out rows, of which {int(wrong.sum())} were answered wrongly; even without a "
-            f"mistake it takes {self._fewest_rows()} accepted rows. Hold out more rows, or raise the limit."
+            f"mistake it takes {self.fewest_rows} accepted rows. Hold out more rows, or raise the limit."
         )
 
     def bounds(self, mistakes: Integers, accepted: Integers) -> Floats:
@@ -145,7 +145,8 @@ class Risk:
             f"(with confidence {self.confidence:.3g})"
         )
 
-    def _fewest_rows(self) -> int:
+    @property
+    def fewest_rows(self) -> int:
         """(1 − limit)ⁿ ≤ (1 − confidence) / 20: so many right answers in a row prove the limit."""
         return math.ceil(math.log((1 - self.confidence) / _CANDIDATES) / math.log1p(-self.limit))
 

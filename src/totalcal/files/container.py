@@ -236,7 +236,10 @@ def _domain(domain: dict[str, Any] | None) -> str:
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
     if gate is None:
         return [("gate", "none: every prediction is accepted")]
-    bars = [f"{bar['score']} above {bar['threshold']}: {bar['verdict']}" for bar in gate["bars"]]
+    bars = [
+        f"{bar['score']} {'by predicted class' if bar['by_class'] else bar['threshold']}: {bar['verdict']}"
+        for bar in gate["bars"]
+    ]
     cost = gate["cost"]
     price = (
         f"accepts {cost['coverage']:.1%} of {cost['rows']} held-out rows, "

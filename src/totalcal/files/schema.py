@@ -64,6 +64,7 @@ SETTINGS: Mapping[str, Rule] = {
     "level": POSITIVE, "step": COUNT, "alarm_at": COUNT.or_none(), "ranks": COUNT.or_list(),
     "shares": SHARE.or_list(), "sums": NUMBERS, "log_total": NUMBER, "seed": _whole(0, 2**63).or_none(),
     "scores": NUMBERS.or_none(), "error_before": SHARE, "error_after": SHARE,
+    "class_groups": COUNT.or_list(), "ask": NOT_NEGATIVE, "miss_ood": NOT_NEGATIVE, "ood": SHARE,
 }  # fmt: skip
 
 _USERS = frozenset({"scores", "versions", "summary"})  # at the top: names of the user's own

@@ -6,8 +6,10 @@ import scipy.special
 import torch
 from numpy.testing import assert_allclose
 
-from totalcal import MODELS, Model, export
-from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched
+import totalcal
+from totalcal import MODELS, Costs, Model, PerClass, Thresholds, export
+from totalcal.errors import ExportError
+from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched, outputs_of
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.types import Predictive
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES, uncertainty
@@ -121,3 +123,46 @@ def test_bisection_counts_what_lies_below_ties_included(length):
 def test_the_summands_of_an_entropy_are_those_of_scipy():
     values = np.concatenate([[0.0, 1.0, 1e-300], np.linspace(0, 1, 50)])
     assert_allclose(_entropy_summand(torch.from_numpy(values)), scipy.special.entr(values), atol=1e-15)
+
+
+CHOICES = [PerClass(), Costs(5, ask=1, miss_ood=10), Thresholds({0: 0.9}, 0.6)]
+
+
+def decided(choice):
+    """A model with decisions of a choice, and rows to ask it about."""
+    noise = torch.Generator().manual_seed(0)
+    rows = torch.randn(700, 3, generator=noise)
+    labels = torch.multinomial((2 * rows).softmax(-1), 1, generator=noise).flatten()
+    net = torch.nn.Linear(3, 3)
+    with torch.no_grad():
+        net.weight.copy_(2 * torch.eye(3))
+        net.bias.zero_()
+    data = (rows[:200], labels[:200]), (rows[200:], labels[200:])
+    saved = totalcal.calibrate(net, *data, decisions=choice, alpha=0.1, beta=0.1, progress=False)
+    return saved, (torch.randn(200, 3, generator=noise) * 2).numpy()
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_program_decides_as_its_gate_does(choice):
+    saved, rows = decided(choice)
+    prediction = saved.predict(rows)
+    verdicts = np.array(["accept", *(bar.verdict for bar in saved.gate.bars)])
+    found = verdicts[outputs_of(prediction, saved.gate)["decision"].numpy()]
+    assert found.tolist() == saved.gate(prediction).verdicts
+    assert len(set(found)) == 3
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("choice", CHOICES)
+def test_decisions_of_any_choice_are_those_of_the_model(choice, tmp_path):
+    saved, rows = decided(choice)
+    totalcal.export(saved, tmp_path / "it.pt2", example=rows[:8])
+    check(open_exported(tmp_path / "it.pt2"), saved, rows[:60])
+
+
+def test_a_matrix_of_costs_is_refused(tmp_path):
+    sure = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).repeat(100, 1)
+    labels = torch.tensor([0, 1, 1, 0, 0, 1, 0, 1]).repeat(25)
+    saved = totalcal.calibrate_probabilities(sure, labels, decisions=Costs([[0, 1], [9, 0]], ask=0.5))
+    with pytest.raises(ExportError, match="cost"):
+        totalcal.export(saved, tmp_path / "it.pt2", example=sure[:4])

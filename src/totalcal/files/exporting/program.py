@@ -1,5 +1,6 @@
 """A saved model as one traced program: rows in, all that a prediction says out, and no random number."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from torch.export import Dim, ExportedProgram
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from totalcal.decisions import Gate
+from totalcal.decisions import Bar, Gate
+from totalcal.decisions.costs import Costs
 from totalcal.decisions.rules import ROUNDING
 from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
@@ -19,7 +21,7 @@ from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
 from totalcal.parts.sampling import SeedNoise
 from totalcal.types import Predictive, Sampling
-from totalcal.uncertainties import P_VALUES, uncertainties_of
+from totalcal.uncertainties import CONFIDENCE, EXPECTED_COST, FAMILIARITY, P_VALUES, uncertainties_of
 
 _STATIC = (
     "The number of rows may vary, and nothing else: a net whose steps depend on the values or the length of "
@@ -75,13 +77,41 @@ def outputs_of(prediction: Predictive, gate: Gate | None) -> dict[str, Tensor]:
 
 def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
     """0 accepts; i says that the i-th bar is the first that rejects the row, as in `Gate.__call__`."""
-    decision = torch.zeros_like(scores[gate.bars[0].score], dtype=torch.int64)
+    decision = torch.zeros_like(scores["probabilities"][..., 0], dtype=torch.int64)
+    if gate.costs is not None:
+        scores = {**scores, EXPECTED_COST: _expected_cost(gate.costs, scores)}
     for place, bar in reversed(list(enumerate(gate.bars, start=1))):
-        limit = bar.threshold + (0.0 if bar.threshold == float("inf") else ROUNDING * abs(bar.threshold))
-        values = scores[bar.score]
-        rejected = values <= bar.threshold if bar.score in P_VALUES else values > limit
+        rejected = _rejected(bar, scores)
         decision = torch.where(rejected, place, decision)
     return decision
+
+
+def _expected_cost(costs: Costs, scores: Mapping[str, Tensor]) -> Tensor:
+    """As `Costs.expected`."""
+    probabilities = scores["probabilities"]
+    matrix = torch.from_numpy(costs.matrix(probabilities.shape[-1]))
+    inside = (probabilities @ matrix).amin(-1)
+    if FAMILIARITY not in scores:
+        return inside
+    small = scores[FAMILIARITY].clamp(max=1 / math.e)
+    outside = costs.ood / (costs.ood + (1 - costs.ood) * -math.e * small * small.log())
+    return (1 - outside) * inside + outside * costs.miss_ood
+
+
+def _rejected(bar: Bar, scores: Mapping[str, Tensor]) -> Tensor:
+    """As `Bar.rejects`."""
+    confidence, predicted = scores["probabilities"].max(-1)
+    limits = torch.full_like(confidence, bar.threshold)
+    if bar.by_class is not None:
+        columns = scores["probabilities"].shape[-1]
+        by_class = [*bar.by_class, *[bar.threshold] * (columns - len(bar.by_class))]
+        limits = torch.tensor(by_class, dtype=confidence.dtype)[predicted]
+    if bar.score == CONFIDENCE:
+        return confidence < limits
+    values = scores[bar.score]
+    if bar.score in P_VALUES:
+        return values <= limits
+    return values > limits + ROUNDING * limits.abs()
 
 
 def traced(program: Program, example: Inputs) -> ExportedProgram:

@@ -142,6 +142,11 @@ def export(
             "the steps of a scikit-learn pipeline have no form in a program. Export its classifier alone, "
             "and apply the steps beforehand."
         )
+    if saved.gate is not None and saved.gate.costs is not None and saved.gate.costs.is_matrix:
+        raise ExportError(
+            "where mistakes cost differently, the answer of least cost is not the most probable class, which "
+            "is what a program gives. Export with one cost for all mistakes, or predict with the model file."
+        )
     check_draws(saved, draws)
     sampling = _sampling(saved, draws, seed)
     rows = _example(saved, example)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from totalcal.types import Draws, Predictive
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Answers:
         decisions: The gate's verdict.
         reasons: Why.
         made: By which draws.
+        chosen: The places of the answers, where costs choose another than the most probable class.
     """
 
     classes: tuple[Any, ...]
@@ -47,11 +49,13 @@ class Answers:
     decisions: list[str]
     reasons: list[str]
     made: str
+    chosen: Integers | None = None
 
     @property
     def best(self) -> list[Any]:
-        """The most probable class of each row, by name."""
-        return [self.classes[place] for place in self.probabilities.argmax(1)]
+        """The answer to each row, by name."""
+        places = self.probabilities.argmax(1) if self.chosen is None else self.chosen
+        return [self.classes[place] for place in places]
 
     def rows(self, start: int, stop: int) -> "Answers":
         """Some of the rows."""
@@ -64,6 +68,7 @@ class Answers:
             self.decisions[chosen],
             self.reasons[chosen],
             self.made,
+            None if self.chosen is None else self.chosen[chosen],
         )
 
 
@@ -183,6 +188,7 @@ def answers(
         verdicts,
         reasons,
         made_by(prediction.sampling.draws, prediction.sampling.seed),
+        None if saved.gate is None else saved.gate.answers(prediction.probabilities.numpy()),
     )
 
 

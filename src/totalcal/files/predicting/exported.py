@@ -24,7 +24,16 @@ from totalcal.files.container import PROGRAMS
 from totalcal.files.predicting.answers import Answers, made_by
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.reading import open_regular, parse_json, unreadable
-from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITY, why_rejected
+from totalcal.uncertainties import (
+    CONFIDENCE,
+    EXPECTED_COST,
+    FAMILIARITY,
+    P_VALUES,
+    UNCERTAINTIES,
+    UNFAMILIARITY,
+    how_unlike,
+    why_rejected,
+)
 
 Array = npt.NDArray[Any]
 SUFFIXES = PROGRAMS
@@ -49,11 +58,12 @@ class ExportedRows(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar of the gate; None is a threshold that nothing passes over."""
+    """A bar of the gate, as `totalcal.decisions.Bar`; None is a threshold that nothing passes over."""
 
     score: str
     threshold: float | None
     verdict: str
+    by_class: list[float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -213,9 +223,20 @@ class ExportedModel:
 
     @staticmethod
     def _reason(bar: Bar | None, found: Mapping[str, Array], row: int) -> str:
-        if bar is None or bar.threshold is None:
+        if bar is None:
             return ""
-        return why_rejected(bar.score, float(found[bar.score][row]), bar.threshold)
+        probabilities = found["probabilities"][row]
+        predicted = int(probabilities.argmax())
+        by_class = [] if bar.by_class is None else bar.by_class
+        limit = by_class[predicted] if predicted < len(by_class) else bar.threshold
+        own = {CONFIDENCE: probabilities.max(), EXPECTED_COST: np.nan}  # of what the program has no output
+        value = own[bar.score] if bar.score in own else found[bar.score][row]
+        if limit is None:
+            return ""
+        why = why_rejected(bar.score, float(value), limit)
+        if bar.score == FAMILIARITY:
+            return f"{why}: {how_unlike(*(float(found[name][row]) for name in P_VALUES[1:]))}"
+        return why
 
 
 def open_exported(path: Path) -> ExportedModel:

@@ -1,0 +1,314 @@
+"""Promises per class, thresholds by hand, rules and costs, each over many held-out sets."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import totalcal
+from totalcal import Costs, Coverage, PerClass, Risk, Thresholds
+from totalcal.decisions.costs import mean_with_interval
+from totalcal.decisions.deciding import HeldOut, decide
+from totalcal.decisions.gate import ACCEPT, Gate
+from totalcal.decisions.policy import ASK, NOT_MY_DOMAIN
+from totalcal.decisions.predictions import PredictionSets
+from totalcal.errors import GateError, InputError, LabelError
+from totalcal.files.predicting.answers import answers
+from totalcal.types import DETERMINISTIC, Familiarity, PointMass, Predictive
+
+ALPHA, BETA = 0.1, 0.1
+SHARES = np.array([0.45, 0.3, 0.2, 0.03, 0.02])
+"""Of five classes; the last two are rare."""
+
+
+def world(rows, noise):
+    """Classes differ in how difficult and how strange they are, and labels follow the probabilities."""
+    about = noise.choice(5, size=rows, p=SHARES)
+    logits = noise.normal(size=(rows, 5)) + (6 - 1.2 * about)[:, None] * (np.arange(5) == about[:, None])
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    labels = (odds.cumsum(1) < noise.random((rows, 1)) * odds.sum(1, keepdims=True)).sum(1)
+    return logits, labels, noise.normal(size=rows) + about
+
+
+def predicted(logits, statistic, calibration):
+    """As a memory whose familiarity is a rank among `calibration`."""
+    p = torch.from_numpy((1 + (calibration[None] >= statistic[:, None]).sum(1)) / (len(calibration) + 1))
+    t = torch.from_numpy(statistic)
+    return Predictive(PointMass(torch.from_numpy(logits)[None]), DETERMINISTIC, Familiarity(p, t, p, p, t, t))
+
+
+def held_out(rows, noise, fitting=300, tied=False):
+    logits, labels, statistic = world(rows, noise)
+    if tied:
+        logits, statistic = logits.round(), statistic.round()
+    before, before_labels, _ = world(fitting, noise)
+    counts = (np.bincount(each, minlength=5) for each in (before.argmax(1), before_labels))
+    return HeldOut(predicted(logits, statistic, statistic), labels, *counts, tuple("abcde")), statistic
+
+
+def rates_by_class(repetitions, rows, choice, tied=False):
+    """By predicted class: how often "not my domain", and among the others that are right how often "ask"."""
+    found = []
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        known, statistic = held_out(rows, noise, tied=tied)
+        gate = decide(choice, known, ALPHA, BETA)
+        logits, labels, strange = world(1500, noise)
+        if tied:
+            logits, strange = logits.round(), strange.round()
+        verdicts = np.array(gate(predicted(logits, strange, statistic)).verdicts)
+        best = logits.argmax(1)
+        refused, asked = [], []
+        for group in ([0], [1], [2], [3, 4]):
+            inside = np.isin(best, group)
+            familiar = inside & (verdicts != NOT_MY_DOMAIN)
+            refused.append((verdicts[inside] == NOT_MY_DOMAIN).mean() if inside.any() else np.nan)
+            right = familiar & (best == labels)
+            asked.append((verdicts[right] == ASK).mean() if right.any() else np.nan)
+        found.append([refused, asked])
+    values = np.array(found)
+    return np.nanmean(values, 0), np.nanstd(values, 0) / np.sqrt(repetitions)
+
+
+def test_both_rates_hold_for_each_predicted_class_where_common_bars_fail_some():
+    rates, errors = rates_by_class(40, 600, PerClass())
+    assert (rates[:, :3] <= np.array([ALPHA, BETA])[:, None] + 3 * errors[:, :3]).all()
+    common, _ = rates_by_class(10, 600, None)
+    assert common[:, 2].max() > 0.15
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("rows", [150, 600, 3000])
+def test_both_rates_hold_for_each_predicted_class_over_five_hundred_held_out_sets(rows, tied):
+    rates, errors = rates_by_class(500, rows, PerClass(), tied)
+    own = slice(0, 1) if rows == 150 else slice(0, 3)  # the others have no promise of their own, and say so
+    assert (rates[:, own] <= np.array([ALPHA, BETA])[:, None] + 3 * errors[:, own]).all()
+
+
+def test_rare_classes_are_taken_together_or_have_no_promise_and_both_are_said():
+    known, _ = held_out(4000, np.random.default_rng(0))
+    few, _ = held_out(150, np.random.default_rng(0))
+    assert (
+        "together: d, e"
+        in decide(PerClass(), known._replace(predicted_before=_counts(150)), ALPHA, BETA).promise
+    )
+    assert "no promise of their own" in decide(PerClass(), few, ALPHA, BETA).promise
+
+
+def _counts(common):
+    return np.array([common, common, common, 1, 1])
+
+
+@pytest.mark.parametrize("choice", [PerClass(), Thresholds({"a": 0.9}), Costs(1, 0.2, 5), Risk(0.2)])
+def test_a_gate_of_any_choice_is_the_same_after_a_file(choice):
+    known, _ = held_out(400, np.random.default_rng(0))
+    gate = decide(choice, known, ALPHA, BETA)
+    assert Gate.from_json(json.loads(json.dumps(gate.as_json()))) == gate
+    assert all(bool(why) != accepted for accepted, _, why in zip(*gate(known.prediction), strict=True))
+
+
+def risks(repetitions, rows, choice):
+    """The share of accepted answers that are wrong, by predicted class."""
+    found = []
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        known, statistic = held_out(rows, noise)
+        gate = decide(choice, known, ALPHA, BETA)
+        logits, labels, strange = world(4000, noise)
+        accepted = gate(predicted(logits, strange, statistic)).accepted
+        wrong, best = logits.argmax(1) != labels, logits.argmax(1)
+        found.append(
+            [
+                wrong[accepted & (best == each)].mean() if (accepted & (best == each)).any() else 0
+                for each in range(3)
+            ]
+        )
+    return np.array(found)
+
+
+def test_a_risk_per_class_is_kept_by_each_with_its_confidence():
+    above = (risks(40, 900, PerClass(Risk(0.1))) > 0.1 + 0.02).mean(0)  # .02: 4000 rows measure it
+    assert (above <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)).all()
+
+
+@pytest.mark.exhaustive
+def test_a_risk_per_class_is_kept_over_five_hundred_held_out_sets():
+    above = (risks(500, 900, PerClass(Risk(0.1))) > 0.1 + 0.02).mean(0)
+    assert (above <= 0.05).all()
+
+
+def test_a_risk_or_a_coverage_of_all_rows_needs_no_classes():
+    known, _ = held_out(600, np.random.default_rng(0))
+    assert "answered wrongly" in decide(Risk(0.2), known, ALPHA, BETA).promise
+    gate = decide(Coverage(0.8), known, ALPHA, BETA)
+    assert gate.cost.coverage == pytest.approx(0.8 * (1 - ALPHA), abs=0.03)
+    with pytest.raises(GateError, match="no threshold"):
+        decide(Risk(0.001), known, ALPHA, BETA)
+
+
+def test_thresholds_by_hand_are_those_of_the_predicted_class():
+    known, _ = held_out(400, np.random.default_rng(0))
+    bare = known._replace(prediction=Predictive(known.prediction.belief))
+    found = decide(Thresholds({"a": 0.9, "b": 0.5}, default=0.7), bare, ALPHA, BETA)(bare.prediction)
+    limits = np.array([0.9, 0.5, 0.7, 0.7, 0.7])[bare.prediction.probabilities.argmax(1)]
+    np.testing.assert_array_equal(found.accepted, bare.prediction.confidence.numpy() >= limits)
+    with pytest.raises(LabelError, match="z"):
+        decide(Thresholds({"z": 0.9}), bare, ALPHA, BETA)
+
+
+# --- sets ---
+
+
+def covered(repetitions, rows, groups, tied=False):
+    found = []
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        logits, labels, _ = world(rows + 1500, noise)
+        both = [
+            Predictive(PointMass(torch.from_numpy(part.round() if tied else part)[None]))
+            for part in (logits[:rows], logits[rows:])
+        ]
+        within = PredictionSets.fitted(both[0], labels[:rows], 0.9, groups=groups)(both[1])
+        held = within[np.arange(1500), labels[rows:]]
+        found.append([held[np.isin(labels[rows:], each)].mean() for each in ([0], [1], [2], [3, 4])])
+    return np.nanmean(found, 0), np.nanstd(found, 0) / np.sqrt(repetitions)
+
+
+def test_sets_cover_each_class_where_common_ones_fail_some():
+    means, errors = covered(40, 400, (1, 2, 3, 0, 0))
+    assert (means >= 0.9 - 3 * errors).all()
+    assert covered(10, 400, ())[0].min() < 0.85
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("rows", [400, 2000])
+def test_sets_cover_each_class_over_five_hundred_held_out_sets(rows, tied):
+    means, errors = covered(500, rows, (1, 2, 3, 0, 0), tied)
+    assert (means >= 0.9 - 3 * errors).all()
+
+
+# --- costs ---
+
+
+def test_costs_choose_what_is_least_by_hand():
+    matrix = [[0, 1], [20, 0]]  # to call class 1 class 0 is dear
+    costs = Costs(matrix, ask=0.5)
+    rows = np.array([[0.9, 0.1], [0.99, 0.01], [0.5, 0.5]])
+    np.testing.assert_array_equal(costs.answers(rows), [1, 0, 1])  # 20 · .1 against .9; 20 · .01 against .99
+    np.testing.assert_allclose(costs.expected(rows), [0.9, 0.2, 0.5])
+    known = HeldOut(
+        Predictive(PointMass(torch.from_numpy(rows).log()[None])),
+        np.array([0, 0, 1]),
+        *[np.ones(2)] * 2,
+        (0, 1),
+    )
+    gate = decide(costs, known, ALPHA, BETA)
+    assert gate(known.prediction).verdicts == [ASK, ACCEPT, ACCEPT]
+    answered = Predictive(known.prediction.belief, gate=gate, classes=("ill", "well"))
+    assert answered.labels.tolist() == ["well", "ill", "well"]
+
+
+def test_a_table_gives_the_answer_of_least_cost():
+    """To call 1 what is 0 costs 1; to call 0 what is 1 costs 90."""
+    sure = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).repeat(100, 1)
+    labels = torch.tensor([0, 1] * 4 + [1, 0]).repeat(20)
+    model = totalcal.calibrate_probabilities(sure, labels, decisions=Costs([[0, 1], [90, 0]], ask=100))
+    assert answers(model, sure[:2].numpy()).best == [1, 1] == model.predict(sure[:2]).labels.tolist()
+
+
+def test_no_other_decision_is_expected_to_cost_less():
+    """Accept, ask and each answer, for each row, against the rule; q as in the formula."""
+    noise = np.random.default_rng(0)
+    known, _ = held_out(500, noise)
+    costs = Costs(noise.random((5, 5)) * (1 - np.eye(5)), ask=0.1, miss_ood=3, ood=0.01)
+    gate = decide(costs, known, ALPHA, BETA)
+    found = gate(known.prediction)
+    p, q = (
+        known.prediction.probabilities.numpy(),
+        costs.probability_of_ood(known.prediction.familiarity.numpy()),
+    )
+    every = (1 - q)[:, None] * (p @ np.array(costs.wrong)) + q[:, None] * costs.miss_ood
+    np.testing.assert_array_equal(found.accepted, every.min(1) <= costs.ask)
+    refused = np.array(found.verdicts) == NOT_MY_DOMAIN
+    np.testing.assert_array_equal(refused, q * costs.miss_ood > costs.ask)
+
+
+def test_a_matrix_of_equal_costs_is_one_cost():
+    known, _ = held_out(300, np.random.default_rng(1))
+    one, other = (decide(Costs(wrong, 0.2), known, ALPHA, BETA) for wrong in (1.0, (1 - np.eye(5)).tolist()))
+    assert one(known.prediction).verdicts == other(known.prediction).verdicts
+
+
+def intervals(repetitions, rows):
+    """How often the interval of the held-out cost holds the cost of new rows, where few mistakes are dear."""
+    held = []
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        costs = Costs(10, ask=2)
+        paid = []
+        for count in (rows, 20_000):
+            logits, labels, _ = world(count, noise)
+            p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+            paid.append(costs.paid(p.argmax(1), costs.expected(p) <= costs.ask, labels, 5))
+        _, low, high = mean_with_interval(paid[0], 10)
+        held.append(low <= paid[1].mean() <= high)
+    return np.mean(held)
+
+
+def test_the_interval_of_the_held_out_cost_holds_the_cost_of_new_rows():
+    assert intervals(40, 300) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 40)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rows", [100, 300])
+def test_the_interval_holds_over_five_hundred_held_out_sets(rows):
+    assert intervals(500, rows) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 500)
+
+
+def test_costs_that_answer_nothing_or_are_none_are_refused():
+    with pytest.raises(GateError, match="ever be answered"):
+        Costs(1, ask=0.1, miss_ood=100, ood=0.01)
+    with pytest.raises(InputError):
+        Costs(-1)
+    known, _ = held_out(50, np.random.default_rng(0))
+    with pytest.raises(InputError, match="5 classes"):
+        decide(Costs([[0, 1], [1, 0]]), known, ALPHA, BETA)
+
+
+# --- one line for the user ---
+
+
+def drawn(rows, seed):
+    noise = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
+    labels = torch.randint(3, (rows,), generator=noise)
+    return centres[labels] + torch.randn(rows, 2, generator=noise), labels
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (PerClass(), "each predicted class"),
+        (Costs(10, ask=1, miss_ood=20, ood=0.01), "least expected cost"),
+        (Risk(0.2), "answered wrongly"),
+        (Thresholds({"one": 0.8}), "by hand"),
+    ],
+)
+def test_calibrate_takes_any_choice_says_it_and_keeps_it_in_its_file(choice, said, tmp_path):
+    net = torch.nn.Linear(2, 3)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[4.0, 0], [-4, 0], [0, 5]]))
+        net.bias.copy_(torch.tensor([0, 0, -2.0]))
+    model = totalcal.calibrate(
+        net, drawn(300, 0), drawn(600, 1), decisions=choice, classes=["one", "two", "three"], progress=False
+    )
+    assert said in str(model)
+    model.save(tmp_path / "it.totalcal")
+    again = totalcal.load(tmp_path / "it.totalcal", backbone=torch.nn.Linear(2, 3))
+    rows = drawn(200, 2)[0]
+    assert again.predict(rows).decision == model.predict(rows).decision
+    assert model.predict(rows + 60).decision == [NOT_MY_DOMAIN] * 200
+    assert torch.equal(again.predict(rows).set(0.8), model.predict(rows).set(0.8))
