@@ -137,11 +137,9 @@ def main() -> None:
             line("laplace-torch", judged, {"entropy": "entropy"})
         except ImportError:
             print("laplace-torch is not installed", flush=True)
-        model = totalcal.wrap(net, num_classes=2)
-        totalcal.fit_wrapped(model, held_out, progress=False)
-        totalcal.remember(model, train, held_out, progress=False)
+        model = totalcal.calibrate(net, train, held_out, progress=False).process
         line(
-            "wrapped",
+            "calibrated",
             evaluate(OODScored(model, train, ["knn"]), test, ood),
             {"entropy": "entropy", "50th neighbour": "knn", "unfamiliarity": "unfamiliarity"},
         )

@@ -339,12 +339,11 @@ def ranking(value: str) -> None:
 
 
 def scaling(value: str) -> None:
-    """Temperature scaling of a net whose logits are extreme."""
+    """Calibration of a net with an extreme number among its training rows."""
     here = world("softmax")
-    model = totalcal.wrap(here.model.backbone, num_classes=CLASSES)
     rows = here.inputs.to(VALUES[value][1])
     rows[3] = VALUES[value][0]
-    totalcal.fit_wrapped(model, (rows, here.labels))
+    model = totalcal.calibrate(here.model.backbone, (rows, here.labels), (here.inputs + 1, here.labels))
     check_prediction(model.predict(here.inputs[:6]))
 
 
@@ -396,7 +395,7 @@ def doors() -> Iterator[tuple[str, Door]]:
     for kind in ("logits", "probabilities", "concentration", "log_concentration"):
         yield f"evaluate_outputs, {kind}", judging(kind)
     yield "auroc", ranking
-    yield "fit_wrapped", scaling
+    yield "calibrate", scaling
     yield "ETPClassifier", classifying
 
 

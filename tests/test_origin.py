@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from totalcal import MODELS, etp, wrap
+from totalcal import MODELS, etp
 from totalcal.functional.cells import tanh_blend
 from totalcal.nets import BACKBONES, mlp
 from totalcal.origin import is_plain, origin_of
@@ -63,12 +63,6 @@ def test_a_module_with_other_layers_than_it_was_made_with_has_no_origin():
 def test_a_copy_has_the_origin_of_its_original():
     model = etp(mlp(4, 3), 3)
     assert origin_of(copy.deepcopy(model)) == origin_of(model)
-
-
-def test_a_wrapped_net_notes_the_settings_that_wrapping_chose():
-    origin = origin_of(wrap(mlp(4, 3), num_classes=3))
-    assert (origin.factory, origin.arguments["model"], origin.arguments["layers"]) == ("wrap", "etp", "none")
-    assert origin.backbone.factory == "mlp"
 
 
 @pytest.mark.parametrize("value", [1, 1.5, "a", None, True, (1, 2), ["a", None]])

@@ -10,8 +10,6 @@ from . import training as training
 from .baselines import BASELINES as BASELINES
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.calibrate import calibrate_probabilities as calibrate_probabilities
-from .calibration.wrapping import fit_wrapped as fit_wrapped
-from .calibration.wrapping import wrap as wrap
 from .data.preprocessing import Preprocessing as Preprocessing
 from .decisions import Costs as Costs
 from .decisions import Coverage as Coverage

@@ -104,7 +104,7 @@ def test_draws_are_the_same_whatever_holds_the_rows(inputs, labels, net):
 
 
 def test_moments_take_all_kinds_or_say_that_they_cannot(inputs, net):
-    model = totalcal.wrap(net, num_classes=CLASSES)
+    model = totalcal.etp(net, num_classes=CLASSES, layers="none")
     expected = model.predict({"input_ids": texts()[0], "attention_mask": texts()[1]}, draws="moments")
     assert torch.equal(model.predict(inputs, draws="moments").probabilities, expected.probabilities)
     with pytest.raises(NoMomentRuleError, match="several tensors"):
@@ -173,8 +173,8 @@ def test_a_context_of_another_length_is_refused_with_a_remedy(net):
         )
 
 
-def test_wrap_remember_save_and_gate_take_all_kinds(inputs, labels, net, tmp_path):
-    model = totalcal.wrap(net, num_classes=CLASSES)
+def test_remember_save_and_gate_take_all_kinds(inputs, labels, net, tmp_path):
+    model = totalcal.etp(net, num_classes=CLASSES, layers="none")
     totalcal.fit(model, (inputs, labels), epochs=1, freeze_backbone=True, progress=False)
     totalcal.remember(model, (inputs, labels), (inputs, labels))
     gate = Gate.fit(model, inputs, labels, rule=RULE)
@@ -217,7 +217,6 @@ def test_a_loader_of_several_inputs_goes_everywhere(nested):
     assert Gate.fit(model, loader, rule=RULE).cost.rows == 40
     assert temperature_scaled(from_module(net, "logits"), loader).nll_after > 0
     assert len(OODScored(model, loader).predict(tuple(torch.randn(4, size) for size in (3, 2))).scores) > 1
-    totalcal.fit_wrapped(totalcal.wrap(net, num_classes=CLASSES), loader, epochs=1, progress=False)
 
 
 class PictureAndAge(nn.Module):
@@ -273,7 +272,7 @@ def test_batches_of_texts_keep_their_lengths_everywhere(net):
     assert Gate.fit(model, loader, rule=RULE).cost.rows == ROWS
     source = DataLoader(Padded(), batch_size=8, collate_fn=padded)
     totalcal.fit(model, source, epochs=1, validation=source, progress=False)
-    wrapped = totalcal.wrap(net, num_classes=CLASSES)
+    wrapped = totalcal.etp(net, num_classes=CLASSES, layers="none")
     totalcal.fit(wrapped, source, epochs=1, validation=source, freeze_backbone=True, progress=False)
     totalcal.remember(model, source, source, layers="classifier")
     assert model.predict(parts("mapping", [(4, 9)])[0]).familiarity.shape == (4,)
@@ -324,8 +323,6 @@ def test_streams_go_everywhere_that_rows_go(net, hold):
     assert evaluate(model, data).nll == pytest.approx(evaluate(model, plain).nll)
     assert Gate.fit(model, data, rule=RULE) == Gate.fit(model, plain, rule=RULE)
     assert temperature_scaled(model, data).temperature == temperature_scaled(model, plain).temperature
-    wrapped = totalcal.wrap(net, num_classes=CLASSES)
-    assert totalcal.fit_wrapped(wrapped, data, epochs=1, progress=False).rows == 20
     assert OODScored(model, data).predict(held("tuple", *texts()[:2])).scores["knn"].shape == (ROWS,)
 
 

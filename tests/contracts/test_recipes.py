@@ -7,26 +7,21 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import totalcal
-from totalcal.decisions import Coverage
 
 
-def rounds_of_calls(net, train, held_out, test, others, num_classes, path, again):
-    """Wrap, teach, remember, predict, evaluate, gate and file; `again` builds a net as `net` was built."""
-    model = totalcal.wrap(net, num_classes=num_classes)
-    taught = totalcal.fit_wrapped(model, held_out, epochs=2, progress=False)
-    assert "what you get" in str(taught)
-    totalcal.remember(model, train, held_out, progress=False)
-    prediction = model.predict(test[0], draws=4)
-    assert prediction.probabilities.shape == (len(test[1]), num_classes)
+def rounds_of_calls(net, train, held_out, test, others, path, again):
+    """Calibrate, predict, evaluate, report and file; `again` builds a net as `net` was built."""
+    model = totalcal.calibrate(net, train, held_out, progress=False)
+    prediction = model.predict(test[0])
+    assert len(prediction.labels) == len(test[1])
     assert (prediction.familiarity > 0).all()
-    verdict = totalcal.evaluate(model, test, {"others": others}, draws=4, uncertainty="unfamiliarity")
-    gate = totalcal.Gate.fit(model, *test, rule=Coverage(0.9), draws=4)
-    totalcal.save(model, path, gate=gate)
+    assert "NLL" in model.report(test, {"others": others}).verdict
+    model.save(path)
     saved = totalcal.load(path, backbone=again())
     torch.testing.assert_close(saved.predict(test[0]).probabilities, prediction.probabilities)
     torch.testing.assert_close(saved.predict(test[0]).familiarity, prediction.familiarity)
-    assert saved.decide(test[0]).verdicts == gate.decide(model, test[0]).verdicts
-    return verdict
+    assert saved.predict(test[0]).decision == prediction.decision
+    return totalcal.evaluate(model.process, test, {"others": others}, uncertainty="unfamiliarity")
 
 
 def test_a_classifier_of_hugging_face_is_a_net_as_it_is(tmp_path):
@@ -54,7 +49,6 @@ def test_a_classifier_of_hugging_face_is_a_net_as_it_is(tmp_path):
         held_out,
         test,
         texts(60, range(30, 60))[0],
-        3,
         tmp_path / "texts.totalcal",
         lambda: transformers.BertForSequenceClassification(config),
     )
@@ -66,7 +60,7 @@ def test_a_classifier_of_hugging_face_is_a_net_as_it_is(tmp_path):
         assert totalcal.evaluate(model, test).examples == 60
 
 
-@pytest.mark.parametrize("name", ["etp", "bnn", "wrap"])
+@pytest.mark.parametrize("name", ["etp", "bnn"])
 def test_a_vision_transformer_of_hugging_face_is_a_net_as_it_is(name):
     transformers = pytest.importorskip("transformers", reason="the extra `test` brings transformers")
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -75,7 +69,7 @@ def test_a_vision_transformer_of_hugging_face_is_a_net_as_it_is(name):
     model = getattr(totalcal, name)(transformers.ViTForImageClassification(config), num_classes=3)
     pictures, labels = torch.randn(60, 3, 8, 8), torch.arange(60) % 3
     data = {"pixel_values": pictures, "labels": labels}  # as the Trainer's batches are
-    totalcal.fit(model, data, epochs=1, freeze_backbone=name == "wrap", progress=False)
+    totalcal.fit(model, data, epochs=1, progress=False)
     totalcal.remember(model, data, data)
     by_name, alone = (model.predict(rows) for rows in ({"pixel_values": pictures}, pictures))
     assert torch.equal(by_name.probabilities, alone.probabilities)

@@ -66,7 +66,7 @@ def case(request):
     return make(), inputs(), torch.arange(ROWS) % CLASSES
 
 
-@pytest.mark.parametrize("name", ["etp", "bnn", "wrap"])
+@pytest.mark.parametrize("name", ["etp", "bnn"])
 def test_a_transformer_is_a_backbone(case, name):
     net, inputs, labels = case
     model = getattr(totalcal, name)(net, num_classes=CLASSES)
@@ -79,10 +79,10 @@ def test_a_transformer_is_a_backbone(case, name):
     torch.testing.assert_close(model.predict(few).probabilities, rows[:7], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["etp", "bnn", "wrap"])
+@pytest.mark.parametrize("name", ["etp", "bnn"])
 def test_the_last_layer_alone_draws_and_learns_behind_a_frozen_rest(case, name):
     net, inputs, labels = case
-    model = getattr(totalcal, name)(net, num_classes=CLASSES, **_last_only(name))
+    model = getattr(totalcal, name)(net, num_classes=CLASSES, layers="*.classifier")
     assert stochastic_layers(model.backbone) == [model.backbone.classifier]
     before = {key: value.clone() for key, value in model.backbone.state_dict().items()}
     history = totalcal.fit(
@@ -96,10 +96,6 @@ def test_the_last_layer_alone_draws_and_learns_behind_a_frozen_rest(case, name):
     assert history.epochs[-1].weight_kl > 0
     seen = model.predict(inputs, draws=200, seed=0)
     assert float(seen.decompose().reducible.sum()) > 0
-
-
-def _last_only(name):
-    return {"model": "bnn", "layers": "*.classifier"} if name == "wrap" else {"layers": "*.classifier"}
 
 
 def test_a_layer_that_draws_before_the_end_cannot_be_frozen(case):

@@ -219,9 +219,9 @@ def test_the_search_finds_a_public_name(address: str, browser: "Browser") -> Non
     page = watched(browser, address, complaints)
     page.goto(f"{address}index.html")
     page.get_by_placeholder("Search").click()
-    page.keyboard.type("fit_wrapped")
+    page.keyboard.type("calibrate_probabilities")
     page.locator(".md-search-result__link").first.wait_for()
-    assert "fit_wrapped" in page.locator(".md-search-result__list").inner_text()
+    assert "calibrate_probabilities" in page.locator(".md-search-result__list").inner_text()
     page.close()
     assert not complaints, "\n".join(complaints)
 

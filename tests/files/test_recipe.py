@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, remember, save, wrap
+from totalcal import MODELS, Batch, LossWeights, bnn, edl, etp, load, remember, save
 from totalcal.errors import ModelFileError, TotalcalError
 from totalcal.files.container import read_container, summary, write_container
 from totalcal.files.recipe import recipe_of, restore_settings, settings_of, why_no_recipe
@@ -19,7 +19,6 @@ from totalcal.types import ContextUse
 
 from .. import nets  # noqa: F401 - it registers its nets
 
-MAKERS = {**MODELS, "wrap": lambda net, classes: wrap(net, num_classes=classes)}
 BACKBONE_ARGUMENTS = {"mlp": {"num_inputs": 4}, "lstm": {"vocabulary": 9}, "lenet5": {"image": (1, 16, 16)}}
 
 
@@ -56,9 +55,9 @@ def settings_changed(model):
             setattr(layer, name, other(getattr(layer, name)))
 
 
-@pytest.mark.parametrize("name", list(MAKERS))
+@pytest.mark.parametrize("name", list(MODELS))
 def test_every_setting_of_every_model_comes_back(name, tmp_path):
-    model = MAKERS[name](mlp(4, 3, dropout=0.1), 3)
+    model = MODELS[name](mlp(4, 3, dropout=0.1), 3)
     settings_changed(model)
     assert why_no_recipe(model) is None
     save(model, tmp_path / "it")

@@ -8,8 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from totalcal import MODELS, Predictive, etp
-from totalcal.calibration.wrapping import wrap
+from totalcal import MODELS, Predictive, anp, etp
 from totalcal.data.preprocessing import Preprocessing
 from totalcal.decisions import Gate
 from totalcal.errors import InputError, ModelFileError
@@ -95,7 +94,7 @@ BACKBONE_CALLS = {
 
 
 @pytest.mark.parametrize("name", list(BACKBONES))
-@pytest.mark.parametrize("make", [etp, partial(wrap, model="etp")])
+@pytest.mark.parametrize("make", [etp, partial(etp, layers="none")])
 def test_every_backbone_of_ours_is_made_again(name, make, tmp_path):
     arguments, inputs = BACKBONE_CALLS[name]
     model = make(BACKBONES[name](num_classes=3, **arguments), num_classes=3, num_cells=7).eval()
@@ -110,7 +109,7 @@ def test_a_loaded_model_is_saved_again(tmp_path, rows):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-@pytest.mark.parametrize("make", [etp, partial(wrap, model="anp"), partial(wrap, layers="linear")])
+@pytest.mark.parametrize("make", [etp, anp, partial(etp, layers="none")])
 def test_a_backbone_of_ones_own_is_handed_over(make, tmp_path, rows, context):
     model = make(nn.Linear(4, 3), num_classes=3)
     given = context if model.context_use is ContextUse.REQUIRED else None

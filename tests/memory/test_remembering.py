@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from totalcal import MODELS, remember, softmax, train, wrap
+from totalcal import MODELS, remember, softmax, train
 from totalcal.errors import DomainError, InputError, UnknownNameError
 from totalcal.memory.domain import DomainMemory, NoDomain
 from totalcal.models.process import TuringProcess
@@ -231,13 +231,6 @@ class _Batches:
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> list[Any]:
         return self.parts
-
-
-def test_a_wrapped_net_can_be_remembered() -> None:
-    torch.manual_seed(0)
-    process = wrap(trained().backbone, num_classes=CLASSES)
-    remember(process, rows_of(0, 300), rows_of(1, 100))
-    assert process.predict(rows_of(2, 5)[0]).familiarity.shape == (5,)
 
 
 def test_layers_may_be_named(model: TuringProcess) -> None:

@@ -4,5 +4,3 @@ from .calibrator import CalibrationResult as CalibrationResult
 from .calibrator import fit_calibrator as fit_calibrator
 from .splitting import split_held_out as split_held_out
 from .summary import Summary as Summary
-from .wrapping import fit_wrapped as fit_wrapped
-from .wrapping import wrap as wrap

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from torch import nn
 
-from totalcal.calibration.wrapping import wrap
 from totalcal.errors import InputError, ModelFileError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import MODELS
@@ -22,8 +21,6 @@ from totalcal.nets import BACKBONES
 from totalcal.origin import Origin, is_plain, origin_of
 from totalcal.parts.weights import LogUniformPrior, NormalPrior
 from totalcal.types import ContextUse, LossWeights
-
-_MAKERS: Mapping[str, Callable[..., TuringProcess]] = MappingProxyType({**MODELS, "wrap": wrap})
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({**UPDATE_RULES, **CELL_STARTS})
 _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
@@ -40,7 +37,7 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """The factory of a model (one of the family, or `wrap`) and of its backbone, by name, with arguments.
+    """The factory of a model and of its backbone, by name, with arguments.
 
     Without the name of a backbone, the user passes a module whenever the file is loaded.
 
@@ -55,8 +52,8 @@ class Recipe:
     backbone_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.model not in _MAKERS:
-            raise UnknownNameError("model", self.model, _MAKERS)
+        if self.model not in MODELS:
+            raise UnknownNameError("model", self.model, MODELS)
         if self.backbone is not None and self.backbone not in BACKBONES:
             raise InputError(
                 f"this file names the net {self.backbone!r}, which nobody has registered. Import the package "
@@ -77,7 +74,7 @@ class Recipe:
                 else f"this recipe makes its own backbone, {self.backbone!r}: give none."
             )
         made = self.build_backbone() if backbone is None else backbone
-        return _MAKERS[self.model](made, num_classes=self.num_classes, **self.arguments)
+        return MODELS[self.model](made, num_classes=self.num_classes, **self.arguments)
 
     def build_backbone(self) -> nn.Module:
         """The named backbone alone."""
@@ -128,7 +125,7 @@ def why_no_recipe(model: TuringProcess) -> str | None:
     'latent.update_rule is a function that no file can name'
     """
     origin = origin_of(model)
-    if origin is None or origin.factory not in _MAKERS:
+    if origin is None or origin.factory not in MODELS:
         return "it is not as a factory of totalcal made it: it has layers or hooks of your own"
     own_backbone = _named_backbone(origin) is None
     layers = [(path, layer) for path, layer in model.named_modules() if not _within(path, _DOMAIN)]
