@@ -195,6 +195,19 @@ def test_a_table_from_raw_columns_to_a_file(tmp_path):
     assert {"label", "confidence", "familiarity", "decision", "why"} <= set(prediction.to_frame().columns)
 
 
+def test_a_new_class_is_learned_from_labelled_rows_by_its_name_and_forgotten_again(tmp_path):
+    model = calibrated(classes=["a", "b", "c"])
+    new = torch.tensor([9.0, 9.0]) + drawn(60, 5)[0] / 4
+    model.memorise(new[:40], ["d"] * 40, name="the fourth")
+    assert model.classes == ("a", "b", "c", "d")
+    assert (model.predict(new[40:]).labels == "d").mean() > 0.9
+    model.save(tmp_path / "it.totalcal")
+    again = totalcal.load(tmp_path / "it.totalcal", backbone=nn.Linear(2, 3))
+    assert (again.predict(new[40:]).labels == "d").mean() > 0.9
+    again.forget("the fourth")
+    assert again.classes == ("a", "b", "c")
+
+
 def simulated(repetitions, rows):
     """False alarms, correct answers that are asked about, coverage of sets: means over held-out sets."""
     found = []

@@ -47,6 +47,7 @@ from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 if TYPE_CHECKING:
+    from totalcal.memory.domain import Memorised
     from totalcal.report.model_page import ModelReport
 
 ClassName = str | int | float | bool
