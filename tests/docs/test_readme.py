@@ -84,4 +84,4 @@ def test_the_ten_lines_are_no_worse_than_a_plain_net() -> None:
 
     plain, ours = (torch.tensor([verdict(name, seed) for seed in range(6)]) for name in ("softmax", "etp"))
     assert (ours[:, 1] < plain[:, 1]).all()
-    assert (ours.mean(0) <= plain.mean(0)).all()
+    assert (ours.mean(0) <= plain.mean(0) + 1e-6).all()
