@@ -31,7 +31,7 @@ from totalcal.models.process import TuringProcess
 from totalcal.training.batches import epoch_batches, share_of_rank
 from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.options import ADAM, PAPER_CONTEXTS, Settings
-from totalcal.training.sources import Source, TensorSource, as_source, labelled, steps_per_epoch
+from totalcal.training.sources import Source, TensorSource, as_source, labelled_batch, steps_per_epoch
 from totalcal.types import Batch
 
 from .conftest import StopAt, same
@@ -318,6 +318,6 @@ def test_a_batch_that_is_a_mapping_names_its_labels(quadrants: Pair) -> None:
     inputs, labels = quadrants
     rows = [{"points": point, "labels": label} for point, label in zip(inputs, labels, strict=True)]
     source = as_source(DataLoader(rows, 96))  # type: ignore[arg-type]
-    batch = labelled(next(iter(source.batches(96))))
+    batch = labelled_batch(next(iter(source.batches(96))))
     assert torch.equal(batch.labels, labels)
     assert torch.equal(batch.inputs["points"], inputs)  # type: ignore[call-overload]

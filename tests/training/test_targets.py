@@ -28,7 +28,7 @@ from totalcal.training.targets import (
     distance_to_teacher,
     fitted,
     jittered,
-    mixed,
+    mixup,
     shifted_and_flipped,
 )
 from totalcal.types import Dirichlet, PointMass, Predictive
@@ -232,7 +232,7 @@ def test_a_square_is_cut_out_and_the_rest_stays(images: Tensor) -> None:
 
 def test_mixed_rows_and_labels_have_the_same_shares() -> None:
     rows, labels = torch.randn(20, 5), torch.arange(20)
-    found, mixture = mixed(rows, labels, 0.4, drawn(3))
+    found, mixture = mixup(rows, labels, 0.4, drawn(3))
     assert sorted(mixture.labels.tolist()) == list(range(20))
     assert_allclose(
         found, (1 - mixture.share) * rows + mixture.share * rows[mixture.labels], rtol=1e-5, atol=1e-6
@@ -240,7 +240,7 @@ def test_mixed_rows_and_labels_have_the_same_shares() -> None:
 
 
 def test_shares_are_those_of_a_folded_beta() -> None:
-    shares = [mixed(torch.zeros(1, 1), torch.zeros(1), 2.0, drawn(seed))[1].share for seed in range(2000)]
+    shares = [mixup(torch.zeros(1, 1), torch.zeros(1), 2.0, drawn(seed))[1].share for seed in range(2000)]
     reference = np.random.default_rng(0).beta(2.0, 2.0, 200_000)
     assert max(shares) <= 0.5
     assert np.mean(shares) == pytest.approx(np.minimum(reference, 1 - reference).mean(), abs=0.01)
@@ -259,7 +259,7 @@ def test_what_is_no_image_is_refused(inputs: Tensor) -> None:
 
 def test_tokens_are_not_mixed() -> None:
     with pytest.raises(InputError, match="mixup=0"):
-        mixed(torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3), 1.0, drawn())
+        mixup(torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3), 1.0, drawn())
 
 
 @pytest.mark.parametrize("wrong", [{"shifts": -1}, {"contrast": 1.5}, {"mixup": -0.1}])

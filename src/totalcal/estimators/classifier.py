@@ -22,8 +22,8 @@ from totalcal.errors import DomainError, InputError, MissingExtraError
 from totalcal.estimators.learning import (
     CONTEXT_ROWS,
     Checked,
-    Rows,
     TableTraining,
+    WeightedRows,
     batch_size_for,
     check_classes,
     checked,
@@ -165,7 +165,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         table, labels, weights = self._checked(X, y, sample_weight)
         self._prepare(table, np.unique(labels))
-        rows = Rows(self._encoded(table, labels), weights)
+        rows = WeightedRows(self._encoded(table, labels), weights)
         training, validation = split(rows, self.validation_fraction if self.patience else 0.0, self._seed)
         stopping, calibration = self._shared_out(validation)
         self._choose_context(training)
@@ -218,7 +218,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             self._prepare(table, np.unique(labels) if classes is None else np.unique(classes))
-        rows = Rows(self._encoded(table, labels), weights)
+        rows = WeightedRows(self._encoded(table, labels), weights)
         if first:
             self._choose_context(rows)
         self.model_.set_domain(NoDomain())
@@ -425,13 +425,13 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.model_, rate, batch_size, device_for(self.device), large=is_large(len(table))
         )
 
-    def _shared_out(self, held_out: Rows | None) -> tuple[Rows | None, Rows | None]:
+    def _shared_out(self, held_out: WeightedRows | None) -> tuple[WeightedRows | None, WeightedRows | None]:
         """Held-out rows for stopping, and others for the memory; None of these where they are too few."""
         if not self.remember or held_out is None or len(held_out.data.labels) < 2 * FEWEST_TO_REMEMBER:
             return held_out, None
         return split(held_out, 0.5, self._seed)
 
-    def _calibrate(self, held_out: Rows) -> None:
+    def _calibrate(self, held_out: WeightedRows) -> None:
         """The calibrator that cross-validation chooses on held-out rows."""
         parts = held_out.data.inputs.split(_ROWS_AT_ONCE)
         raw = Predictive.joined(
@@ -448,7 +448,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _callbacks(self) -> list[Callback]:
         return [ProgressBar()] if self.verbose else []
 
-    def _choose_context(self, rows: Rows) -> None:
+    def _choose_context(self, rows: WeightedRows) -> None:
         """Rows that a model which cannot predict without a context carries along, drawn by their weights."""
         generator = torch.Generator().manual_seed(self._seed)
         self.context_ = context_for(self.model_, rows.source, CONTEXT_ROWS, generator)

@@ -42,19 +42,21 @@ class Checked(NamedTuple):
     weights: Tensor | None
 
 
-class Rows(NamedTuple):
+class WeightedRows(NamedTuple):
     """Encoded rows, with weights or without."""
 
     data: Batch
     weights: Tensor | None
 
-    def at(self, index: Any) -> "Rows":
+    def at(self, index: Any) -> "WeightedRows":
         weights = None if self.weights is None else self.weights[index]
-        return Rows(Batch(self.data.inputs[index], self.data.labels[index]), weights)
+        return WeightedRows(Batch(self.data.inputs[index], self.data.labels[index]), weights)
 
-    def on(self, device: torch.device, precision: torch.dtype) -> "Rows":
+    def on(self, device: torch.device, precision: torch.dtype) -> "WeightedRows":
         """The same rows on a device; weights stay, since rows are drawn on the CPU."""
-        return Rows(Batch(self.data.inputs.to(device, precision), self.data.labels.to(device)), self.weights)
+        return WeightedRows(
+            Batch(self.data.inputs.to(device, precision), self.data.labels.to(device)), self.weights
+        )
 
     @property
     def source(self) -> Source:
@@ -97,7 +99,7 @@ def check_classes(classes: npt.NDArray[Any], who: str) -> None:
         raise LabelError(f"{who} needs at least 2 classes, but the labels hold {len(classes)} class.")
 
 
-def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
+def split(rows: WeightedRows, fraction: float, seed: int) -> tuple[WeightedRows, WeightedRows | None]:
     """A stratified share of the rows for validation, or none where the classes are too small to share."""
     labels = rows.data.labels
     count = round(fraction * len(labels))
@@ -193,8 +195,8 @@ class TableTraining:
 
     def run(
         self,
-        rows: Rows,
-        validation: Rows | None,
+        rows: WeightedRows,
+        validation: WeightedRows | None,
         context: Batch | None,
         *,
         max_epochs: int,
@@ -221,12 +223,12 @@ class TableTraining:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate  # rows that come later are learned as fast as the first ones
 
-    def run_epoch(self, rows: Rows, generator: torch.Generator) -> None:
+    def run_epoch(self, rows: WeightedRows, generator: torch.Generator) -> None:
         """Every row once."""
         self.trainer.run_epoch(self._steps(rows, generator), validate=lambda _: self._validated(None, None))
         self.model.eval()
 
-    def _steps(self, rows: Rows, generator: torch.Generator) -> Iterator[Step]:
+    def _steps(self, rows: WeightedRows, generator: torch.Generator) -> Iterator[Step]:
         source, noise = rows.on(self.device, self.precision).source, None
         if self.device.type != "cpu":
             seed = generator.initial_seed() + self.trainer.epoch
@@ -235,7 +237,7 @@ class TableTraining:
         self.model.to(self.device, self.precision)
         yield from steps_in_memory(source, self.batch_size, generator, noise)
 
-    def _validated(self, rows: Rows | None, context: Batch | None) -> float | None:
+    def _validated(self, rows: WeightedRows | None, context: Batch | None) -> float | None:
         """The NLL of the labels as the model predicts now; rows count by their weights, as in training.
 
         Many rows take fewer draws, since this is done every epoch and the rows alone make a steady mean.

@@ -15,7 +15,7 @@ import torch
 
 from totalcal.inputs import moved, taken
 from totalcal.training.options import PAPER_CONTEXTS, Contexts, Settings
-from totalcal.training.sources import Source, labelled
+from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch
 
 
@@ -108,7 +108,7 @@ def epoch_batches(
         drawn = next(batches, None)
         if drawn is None:
             return
-        whole = labelled(drawn)
+        whole = labelled_batch(drawn)
         drawn_context = context_size(len(whole.labels), sizes, settings.contexts) // ranks
         batch = share_of_rank(whole, rank, ranks)
         if step >= done and len(batch.labels):

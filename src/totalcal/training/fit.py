@@ -24,7 +24,7 @@ from totalcal.training.batches import (
 from totalcal.training.callbacks import Callback, ProgressBar, is_wanted
 from totalcal.training.checkpoint import Checkpointer, configuration
 from totalcal.training.history import History, context_for, validation_nll
-from totalcal.training.loop import Pass, Step, Trainer, flushed_denormals
+from totalcal.training.loop import ForwardPass, Step, Trainer, flushed_denormals
 from totalcal.training.optimizers import PlannedSchedule, build_optimizer, may_fuse
 from totalcal.training.options import (
     ADAM,
@@ -45,7 +45,7 @@ from totalcal.training.sources import (
     Source,
     TensorSource,
     as_source,
-    labelled,
+    labelled_batch,
     steps_per_epoch,
 )
 from totalcal.training.targets import BatchTransform
@@ -152,7 +152,7 @@ def fit(
         steps = steps_per_epoch(source, batch_size)
         layout = layout_for(trained)
         trained.to(memory_format=layout)  # type: ignore[call-overload]
-        forward = fabric.setup_module(Pass(trained, contexts.write))
+        forward = fabric.setup_module(ForwardPass(trained, contexts.write))
         bare = build_optimizer(
             trained, optimisation, may_fuse(fabric.device, hardware.precision, optimisation)
         )
@@ -209,7 +209,7 @@ def fit(
                 checkpointer=keeper,
             )
         if stochastic_layers(model.backbone) or model.latent.width:
-            rows = labelled(next(iter(whole_rows.batches(_ROWS_TO_MEASURE)))).inputs
+            rows = labelled_batch(next(iter(whole_rows.batches(_ROWS_TO_MEASURE)))).inputs
             model.measure_default_draws(rows, context_for(model, whole_rows, contexts.limit))
         return history
 
@@ -261,7 +261,7 @@ def embedded(model: TuringProcess, source: Source, device: torch.device) -> Tens
     model.eval()
     rows = [
         (_frozen_output(model.backbone, moved(inputs, device)).cpu(), labels.cpu())
-        for inputs, labels in map(labelled, source.batches(256))
+        for inputs, labels in map(labelled_batch, source.batches(256))
     ]
     embeddings, labels = zip(*rows, strict=True)
     return TensorSource(torch.cat(embeddings), torch.cat(labels))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from totalcal.inputs import moved, taken
 from totalcal.models.process import TuringProcess
 from totalcal.scores.fit import nll
-from totalcal.training.sources import Source, labelled
+from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch, ContextUse, LossTerms, MemoryUpdate, Predictor
 
 MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
@@ -130,7 +130,7 @@ def validation_nll(
     training = model.training
     model.eval()
     probabilities, truth = [], []
-    for inputs, labels in map(labelled, source.batches(256)):
+    for inputs, labels in map(labelled_batch, source.batches(256)):
         probabilities.append(model.predict(moved(inputs, device), context=context).probabilities.cpu())
         truth.append(labels.cpu())
     model.train(training)
@@ -150,7 +150,7 @@ def context_for(
     """
     if model.context_use is not ContextUse.REQUIRED:
         return None
-    inputs, labels = labelled(next(iter(source.batches(rows, generator))))
+    inputs, labels = labelled_batch(next(iter(source.batches(rows, generator))))
     some = slice(0, rows)
     chosen = Batch(taken(inputs, some), labels[some])
     return chosen if device is None else Batch(moved(chosen.inputs, device), chosen.labels.to(device))

@@ -25,7 +25,7 @@ from totalcal.training.callbacks import Callback, Plan
 from totalcal.training.history import EarlyStopping, EpochReport, History, StepReport, Tally
 from totalcal.training.optimizers import Schedule
 from totalcal.training.options import Contexts
-from totalcal.training.sources import Source, TensorSource, labelled
+from totalcal.training.sources import Source, TensorSource, labelled_batch
 from totalcal.types import Batch, LossTerms, MemoryUpdate
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _CAUSES = {
 }
 
 
-class Pass(nn.Module):
+class ForwardPass(nn.Module):
     """The forward pass of a step as one module, which data-parallel wrappers can hold.
 
     Encodes a batch once, writes its first rows to the memory, gives the free energy of all of it. A write
@@ -85,7 +85,7 @@ class Trainer:
         model: What is trained.
         optimizer: Over its parameters.
         examples: Rows of the training set, which the KL of the weights is shared among.
-        forward: Its `Pass`, or what a data-parallel wrapper made of one.
+        forward: Its `ForwardPass`, or what a data-parallel wrapper made of one.
         whole: The user's model, where `model` is a part of it.
         schedule: Moves the learning rate.
         average: The decay of the averaged weights that the run ends with; 0 for none.
@@ -109,7 +109,7 @@ class Trainer:
         clip: Callable[[], object] | None = None,
     ) -> None:
         self.model, self.optimizer, self.examples = model, optimizer, examples
-        self.forward = Pass(model) if forward is None else forward
+        self.forward = ForwardPass(model) if forward is None else forward
         self.whole = model if whole is None else whole
         self.schedule, self.backward, self.clip = schedule, backward, clip
         self.weights = AveragedWeights(self.whole, model, average)
@@ -227,7 +227,7 @@ def steps_in_memory(
     Rows on another device than the CPU take their `noise` from a generator there.
     """
     for drawn in source.batches(batch_size, generator or torch.default_generator):
-        batch = labelled(drawn)
+        batch = labelled_batch(drawn)
         yield Step(batch, context_size(len(batch.labels), generator), generator=noise or generator)
 
 
@@ -316,9 +316,9 @@ def train(
     """
     if isinstance(inputs, Dataset | DataLoader):
         raise InputError(f"`train` takes rows held in memory, but got a {type(inputs).__name__}. Use `fit`.")
-    data = TensorSource(*labelled(inputs)) if labels is None else TensorSource(inputs, labels)
+    data = TensorSource(*labelled_batch(inputs)) if labels is None else TensorSource(inputs, labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    trainer = Trainer(model, optimizer, len(data), forward=Pass(model, write_generator=generator))
+    trainer = Trainer(model, optimizer, len(data), forward=ForwardPass(model, write_generator=generator))
     reports = _Reports()
     trainer.run(lambda *_: steps_in_memory(data, batch_size, generator), epochs, callbacks=[reports])
     return reports.taken

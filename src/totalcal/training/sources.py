@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from totalcal.errors import InputError
-from totalcal.inputs import blocks, taken, tensors
-from totalcal.inputs import labelled as split_labels
+from totalcal.inputs import blocks, labelled, taken, tensors
 from totalcal.types import Batch
 
 
@@ -35,7 +34,7 @@ class TensorSource:
     """Rows held in memory: a batch is an indexed copy, which takes no worker and no collation."""
 
     def __init__(self, inputs: Any, labels: Any) -> None:
-        self.inputs, self.labels = labelled((inputs, labels))
+        self.inputs, self.labels = labelled_batch((inputs, labels))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -52,7 +51,7 @@ class WeightedSource:
     """As many rows per epoch as there are, drawn with replacement in proportion to their weights."""
 
     def __init__(self, inputs: Any, labels: Any, weights: Tensor) -> None:
-        self.inputs, self.labels = labelled((inputs, labels))
+        self.inputs, self.labels = labelled_batch((inputs, labels))
         self.weights = weights
 
     def __len__(self) -> int:
@@ -153,7 +152,7 @@ class BatchesSource:
     """A list of batches."""
 
     def __init__(self, batches: list[Any]) -> None:
-        self._batches = [labelled(batch) for batch in batches]
+        self._batches = [labelled_batch(batch) for batch in batches]
         self.steps = len(batches)
 
     def __len__(self) -> int:
@@ -166,7 +165,7 @@ class BatchesSource:
 def as_source(data: Data) -> Source:
     """Any kind of data that a user may pass, as a `Source`."""
     if isinstance(data, tuple | Mapping):
-        source: Source = TensorSource(*labelled(data))
+        source: Source = TensorSource(*labelled_batch(data))
     elif isinstance(data, DataLoader):
         source = LoaderSource(data)
     elif isinstance(data, list):
@@ -187,9 +186,9 @@ def as_source(data: Data) -> Source:
     return source
 
 
-def labelled(drawn: Any) -> Batch:
+def labelled_batch(drawn: Any) -> Batch:
     """A batch of a source as inputs and labels."""
-    found: Any = split_labels(drawn)
+    found: Any = labelled(drawn)
     if found.labels is None:
         raise InputError(
             "a batch must be a pair of inputs and labels, or a mapping with `labels`, but got inputs alone. "
@@ -211,7 +210,7 @@ def rows_per_epoch(loader: DataLoader[Any]) -> int:
         return _length(loader.dataset)
     with torch.random.fork_rng(devices=[]):  # a sampler without a length is counted, which may draw numbers
         if is_stream or loader.batch_sampler is None:  # what the data set gives may be batches already
-            return sum(len(labelled(batch).labels) for batch in loader)
+            return sum(len(labelled_batch(batch).labels) for batch in loader)
         batches: Any = loader.batch_sampler
         if type(batches) is not BatchSampler:
             return sum(len(list(rows)) for rows in batches)
@@ -230,7 +229,7 @@ def steps_per_epoch(source: Source, batch_size: int) -> int:
 def checksum(source: Source, batch_size: int) -> int:
     """Of every row of an epoch, in the source's own order: one pass over the data."""
     found = 0
-    for batch in map(labelled, source.batches(batch_size)):
+    for batch in map(labelled_batch, source.batches(batch_size)):
         for tensor in (*tensors(batch.inputs), batch.labels):
             values = tensor.detach().cpu().contiguous()
             found = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, found)

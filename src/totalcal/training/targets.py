@@ -16,7 +16,7 @@ from totalcal.inputs import Inputs, mapped, moved, tensors
 from totalcal.parts.heads import Head, SquaredErrorHead
 from totalcal.training.batches import Purpose, generator_for, reseed
 from totalcal.training.options import NO_AUGMENTATION, Augmentation, Settings
-from totalcal.training.sources import Source, labelled
+from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch, Belief, Dirichlet, Predictive, Predictor
 
 
@@ -84,7 +84,7 @@ def _covered(size: int, side: int, batch: int, generator: Generator) -> Tensor:
     return (place >= 0) & (place < side)
 
 
-def mixed(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator) -> tuple[Inputs, Mixture]:
+def mixup(inputs: Inputs, labels: Tensor, parameter: float, generator: Generator) -> tuple[Inputs, Mixture]:
     """Every row with a share of another one: the same share in all, drawn from Beta and at most a half."""
     if not all(tensor.is_floating_point() for tensor in tensors(inputs)):
         raise InputError("rows of whole numbers, such as tokens, cannot be mixed. Use mixup=0.")
@@ -152,7 +152,7 @@ class BatchTransform:
             drawn = generator_for(self.settings.seed, Purpose.AUGMENTATION, epoch, step, self.rank)
             batch = batch._replace(inputs=augmented(batch.inputs, options, drawn))
             if options.mixup:
-                inputs, mixture = mixed(batch.inputs, batch.labels, options.mixup, drawn)
+                inputs, mixture = mixup(batch.inputs, batch.labels, options.mixup, drawn)
                 batch = batch._replace(inputs=inputs)
         if mixture is None and not smoothing and self.teacher is None:
             return batch, None
@@ -161,7 +161,7 @@ class BatchTransform:
     def teacher_fingerprint(self, source: Source, batch_size: int) -> float:
         """A number that distinguishes teachers: the mean entropy of the first predictions."""
         reseed(self.device, self.settings.seed)
-        rows = moved(labelled(next(iter(source.batches(batch_size)))).inputs, self.device)
+        rows = moved(labelled_batch(next(iter(source.batches(batch_size)))).inputs, self.device)
         return round(float(self._teacher_prediction(rows).entropy.mean()), 4)
 
     def _teacher_target(self, batch: Batch) -> tuple[Tensor | None, float]:

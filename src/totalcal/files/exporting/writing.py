@@ -32,8 +32,8 @@ from totalcal.files.predicting.exported import (
     KEY,
     ROWS,
     Array,
-    Bar,
     Description,
+    ExportedBar,
     ExportedRows,
     open_exported,
     sealed,
@@ -255,7 +255,7 @@ def _description(saved: Model, program: Program, example: Inputs, sampling: Samp
         draws=sampling.draws,
         seed=sampling.seed or 0,
         rows=None if given is None else ExportedRows(given.shape, given.columns, given.pictures),
-        bars=tuple(Bar(**bar) for bar in saved.gate.as_json()["bars"]) if saved.gate else (),
+        bars=tuple(ExportedBar(**bar) for bar in saved.gate.as_json()["bars"]) if saved.gate else (),
         versions={"totalcal": __version__, "torch": torch.__version__},
         model=saved.digest,
     )

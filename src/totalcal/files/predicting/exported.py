@@ -57,7 +57,7 @@ class ExportedRows(NamedTuple):
     pictures: PictureSteps | None = None
 
 
-class Bar(NamedTuple):
+class ExportedBar(NamedTuple):
     """A bar of the gate, as `totalcal.decisions.Bar`; None is a threshold that nothing passes over."""
 
     score: str
@@ -88,7 +88,7 @@ class Description:
     draws: int | str
     seed: int
     rows: ExportedRows | None = None
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[ExportedBar, ...] = ()
     versions: dict[str, str] | None = None
     model: str = ""
 
@@ -131,7 +131,7 @@ class Description:
                 int(content["seed"]),
                 rows
                 and ExportedRows(tuple(rows["shape"]), _tuple(rows["columns"]), _steps(rows["pictures"])),
-                tuple(Bar(**bar) for bar in content["bars"]),
+                tuple(ExportedBar(**bar) for bar in content["bars"]),
                 content["versions"],
                 str(content["model"]),
             )
@@ -222,7 +222,7 @@ class ExportedModel:
             )
 
     @staticmethod
-    def _reason(bar: Bar | None, found: Mapping[str, Array], row: int) -> str:
+    def _reason(bar: ExportedBar | None, found: Mapping[str, Array], row: int) -> str:
         if bar is None:
             return ""
         probabilities = found["probabilities"][row]

@@ -24,7 +24,7 @@ _MOST_ROWS, _USUAL_ROWS = 4096, 256
 _USUAL_NUMBERS, _MOST_NUMBERS = 1 << 16, 1 << 23
 
 
-class Summary(NamedTuple):
+class PredictionRun(NamedTuple):
     """What a run of predictions did: rows read in all, rows of this call, bad rows in all, and its output."""
 
     rows: int
@@ -45,7 +45,7 @@ def predict_file(
     backbone: str | None = None,
     expect: str | None = None,
     on_rows: Callable[[int], None] = lambda rows: None,
-) -> Summary:
+) -> PredictionRun:
     """A line for each row of `inputs`, in order; called again after a kill, it goes on where it was.
 
     Args:
@@ -92,7 +92,7 @@ def predict_file(
                 raise InputError(f"{name} {reason}. Mend or remove it, or predict without --strict.")
             file.append(columns, complaints, chunk.rows)
             on_rows(chunk.rows)
-    return Summary(file.rows, file.rows - before, file.bad_rows, output)
+    return PredictionRun(file.rows, file.rows - before, file.bad_rows, output)
 
 
 def usual_chunk(width: int) -> int:
