@@ -241,3 +241,12 @@ def test_the_bar_goes_along_with_the_model(model, tmp_path):
     rows = 3 * rows_of(4, 50)[0]
     again = load(tmp_path / "it.totalcal")
     assert again.decide(rows).verdicts == gate.decide(model, rows).verdicts
+
+
+def test_a_rate_alone_is_a_rule_and_familiarity_is_its_statistic():
+    inputs, labels = torch.randn(400, 4), torch.randint(3, (400,))
+    model = softmax(torch.nn.Linear(4, 3), num_classes=3)
+    remember(model, (inputs[:200], labels[:200]), (inputs[200:300], labels[200:300]))
+    gate = Gate.fit(model, inputs[300:], model.predict(inputs[300:]).labels, rule=0.1, bars="familiarity")
+    assert 0.8 <= gate.cost.coverage < 1
+    assert not gate.decide(model, inputs[:5] + 100).accepted.any()

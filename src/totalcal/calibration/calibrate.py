@@ -17,7 +17,7 @@ from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.inputs import Inputs, as_inputs, blocks, call, in_precision_of, joined, labelled, moved, taken
-from totalcal.memory.domain import row_keys
+from totalcal.memory.domain import NoDomain, row_keys
 from totalcal.memory.remembering import remember
 from totalcal.models.process import TuringProcess
 from totalcal.models.softmax import softmax
@@ -28,12 +28,13 @@ from totalcal.scores.external import eval_mode
 from totalcal.scores.fit import error, nll
 from totalcal.training.history import context_for
 from totalcal.training.sources import Data, TensorSource, as_source
-from totalcal.types import Batch, Predictive
+from totalcal.types import DETERMINISTIC, Batch, Predictive
 
 COVERAGE = 0.9
 _CONTEXT_ROWS = 50
 _SUMS_TO_ONE = 1e-3
 _FEWEST = 10
+_MEASURED = 200
 
 
 def calibrate(
@@ -108,6 +109,9 @@ def calibrate(
         (taken(inputs, places), labels[places]) for places in (split.fitting, split.promising)
     )
     with eval_mode(process):
+        if _is_random(start, inputs):
+            rows = labelled(next(iter(source.batches(_MEASURED))))[0]
+            process.measure_default_draws(as_inputs(rows), start.context)
         before, found = _fit_calibrator(start, fitting, promising, batch_size, seed)
         memory = remember(
             process, train, fitting, layers, promise=promising, batch_size=batch_size, progress=progress
@@ -196,27 +200,33 @@ def _start(
     """A model as it is before calibration, of a copy of the net, and the data as it takes them."""
     names = None if classes is None else tuple(classes)
     if isinstance(net, Model):
-        process = copy.deepcopy(net.process)
-        process.calibrator = NoCalibrator()
+        process = _bare_copy(net.process)
         model = replace(net, process=process, classes=names or net.classes, gate=None, sets=None)
         takes_rows = model.preprocessing is not None or model.steps is not None
         encoded = _encoded if takes_rows else _as_tensors
         return model, encoded(model, train, model.classes), encoded(model, held_out, model.classes)
     if isinstance(net, TuringProcess):
-        process = copy.deepcopy(net)
-        process.calibrator = NoCalibrator()
-        return Model(process, classes=names), train, held_out
+        return Model(_bare_copy(net), classes=names), train, held_out
     if isinstance(net, nn.Module):
         train, held_out = (_as_tensors(None, rows, names) for rows in (train, held_out))
         return Model(_wrapped(net, held_out, batch_size), classes=names), train, held_out
     if hasattr(net, "as_model"):  # an estimator or a pipeline of ours
         model = net.as_model()
+        model = replace(model, process=_bare_copy(model.process))
         data = (_encoded(model, rows, names or model.classes) for rows in (train, held_out))
         return (model, *data)
     raise InputError(
         f"a {type(net).__name__} is neither a torch module nor a classifier of totalcal. Calibrate what it "
         "predicts: totalcal.calibrate_probabilities(classifier.predict_proba(held_out), labels)."
     )
+
+
+def _bare_copy(process: TuringProcess) -> TuringProcess:
+    """Without the calibrator and the memory that it may have had."""
+    found = copy.deepcopy(process)
+    found.calibrator = NoCalibrator()
+    found.set_domain(NoDomain())
+    return found
 
 
 def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
@@ -230,6 +240,11 @@ def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
             "logits; or calibrate its outputs, totalcal.calibrate_probabilities(probabilities, labels)."
         )
     return softmax(net, logits.shape[-1]).eval()
+
+
+def _is_random(start: Model, inputs: Inputs) -> bool:
+    """Whether predictions draw at all, so that how many draws are needed can be asked."""
+    return _predicted(start, taken(inputs, slice(0, 2)), 2).sampling != DETERMINISTIC
 
 
 def _on(net: nn.Module, inputs: Inputs) -> Inputs:

@@ -27,6 +27,7 @@ from totalcal.uncertainties import (
     FAMILIARITY,
     P_VALUES,
     UNFAMILIARITIES,
+    UNFAMILIARITY,
     how_unlike,
     uncertainty,
     why_rejected,
@@ -191,7 +192,7 @@ class Gate:
         held_out: Rows,
         labels: Any = None,
         *,
-        rule: Rule | None = None,
+        rule: Rule | float | None = None,
         bars: str | Mapping[str, str] = "entropy",
         draws: Draws = "auto",
         seed: int = 0,
@@ -204,7 +205,7 @@ class Gate:
                 eval mode meanwhile.
             held_out: Rows as `evaluate` takes them; with labels in them, or given apart.
             labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
-            rule: The promise; `FalseRejection(0.05)` if not given.
+            rule: The promise; a number is a rate of `FalseRejection`, 0.05 if not given.
             bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
                 first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask" where the model
                 has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
@@ -241,14 +242,14 @@ class Gate:
                 f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
                 f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
             )
-        return cls._from(found, rule or FalseRejection(), verdicts)
+        return cls._from(found, _rule(rule), verdicts)
 
     @classmethod
     def fitted(
         cls,
         prediction: Predictive,
         labels: Values,
-        rule: Rule | None = None,
+        rule: Rule | float | None = None,
         bars: str | Mapping[str, str] = "entropy",
         classes: Sequence[Any] | None = None,
     ) -> Self:
@@ -278,7 +279,7 @@ class Gate:
         """
         verdicts = _verdicts(bars)
         found = _HeldOut.of(prediction, class_numbers(labels, classes), verdicts)
-        return cls._from(found, rule or FalseRejection(), verdicts)
+        return cls._from(found, _rule(rule), verdicts)
 
     @classmethod
     def _from(cls, found: "_HeldOut", rule: Rule, verdicts: Mapping[str, str]) -> Self:
@@ -414,8 +415,17 @@ def _sampling(content: Mapping[str, Any]) -> Sampling:
     return Sampling(draws, seed)
 
 
+def _rule(given: Rule | float | None) -> Rule:
+    """A number is a rate of false rejections."""
+    if given is None or isinstance(given, float):
+        return FalseRejection() if given is None else FalseRejection(given)
+    return given
+
+
 def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
-    return {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
+    """The familiarity is a rank of the unfamiliarity, which a rule can set a bar on as on any score."""
+    given = {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
+    return {UNFAMILIARITY if score == FAMILIARITY else score: given[score] for score in given}
 
 
 def _shares(verdicts: Mapping[str, str]) -> list[float]:

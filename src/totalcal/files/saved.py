@@ -324,6 +324,11 @@ def save(
         ...     load(f"{folder}/iris.totalcal").classes
         ('setosa', 'versicolor', 'virginica')
     """
+    if not isinstance(model, TuringProcess):
+        raise InputError(
+            f"a {type(model).__name__} is not a model of the family. Estimators, pipelines and calibrated "
+            "models save themselves, model.save(path); a net of yours becomes a model by totalcal.calibrate."
+        )
     broken = not_finite(model)
     if broken is not None:
         raise ModelFileError(

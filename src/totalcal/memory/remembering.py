@@ -68,6 +68,11 @@ def remember(
         >>> model.predict(far_away).familiarity
         tensor([0.0196, 0.0196, 0.0196, 0.0196, 0.0196], dtype=torch.float64)
     """
+    if not isinstance(model, TuringProcess):
+        raise InputError(
+            f"a {type(model).__name__} cannot remember by itself: totalcal.calibrate gives it a memory "
+            "and more, or put it into a model first, totalcal.softmax(net, num_classes)."
+        )
     source, calibration = as_source(train), as_source(held_out)
     if len(calibration) < FEWEST_HELD_OUT:
         raise InputError(
