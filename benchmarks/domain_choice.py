@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from totalcal.memory.distances import Tails, fisher, pooled_map
-from totalcal.memory.domain import DomainMemory
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.memory.features import Features
 from totalcal.memory.remembering import remember
 from totalcal.models.process import TuringProcess

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from totalcal import etp, remember, softmax
-from totalcal.memory.domain import DomainMemory
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp
 

@@ -10,7 +10,7 @@ from totalcal.calibration.splitting import (
     spread_keys,
 )
 from totalcal.errors import InputError
-from totalcal.memory.domain import row_keys
+from totalcal.memory.rows import row_keys
 
 
 def contents(inputs, labels, places):

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from totalcal.errors import DomainError, InputError, LabelError, UnknownNameError
 from totalcal.memory.distances import Tails
-from totalcal.memory.domain import DomainMemory, Memorised, NoDomain, Observation, Observed, Sample, row_keys
+from totalcal.memory.domain import Memorised, NoDomain
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.memory.features import Features, Tap
+from totalcal.memory.rows import Observation, Observed, Sample, row_keys
 from totalcal.types import Belief, Dirichlet, Faded, Familiarity, PointMass, WithLearned
 
 CLASSES, WIDTH = 3, 6
@@ -124,7 +126,7 @@ def test_statistics_are_those_of_brute_force() -> None:
     rows, labels = rows_of(0, 300)
     memory = written([(rows, labels)])
     asked, _ = rows_of(7, 20, shift=1.0)
-    found = memory.statistics(observed(asked, torch.zeros(20, dtype=torch.int64)).observation)
+    found = memory.look(observed(asked, torch.zeros(20, dtype=torch.int64)).observation)[0]
     (_, seen), (asked_units, z) = joint_by_hand(rows.numpy()), joint_by_hand(asked.numpy())
     means = np.stack([seen[labels == c].mean(0) for c in range(CLASSES)])
     within = (
@@ -153,7 +155,7 @@ def test_distances_to_a_learned_centre_are_those_of_brute_force() -> None:
     rows, labels = class_rows(8, 30, CLASSES)
     memory.memorise([observed(rows, labels)], "new")
     asked = class_rows(9, 20, CLASSES)[0]
-    u = memory.coordinates(observed(asked, torch.zeros(20)).observation)
+    u = memory.look(observed(asked, torch.zeros(20)).observation)[1]
     absolute, relative = memory._to_learned(u, memory.sets[0].centres)
     squares = cdist(u, memory.sets[0].centres).min(1) ** 2
     spread = torch.cat([memory.spread, torch.zeros(u.shape[1] - len(memory.spread))])
@@ -169,7 +171,7 @@ def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     sums = memory.writing()
     memory.add(sums, Observed(observation, labels[::3], torch.arange(100)))
     memory.write(sums)
-    found = memory.statistics(observation)
+    found = memory.look(observation)[0]
     units = tokens / tokens.norm(dim=1, keepdim=True)
     nearest = cdist(units, memory.tokens).min(1)
     assert_allclose(found[:, 1], nearest.reshape(100, 3).mean(1), atol=0.011)  # as near as rounding lets
@@ -182,7 +184,7 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
     memory = written([rows_of(0, 300)])
     held_out = observed(*rows_of(1, 101))
     memory.calibrate([held_out])
-    statistics = memory.statistics(held_out.observation)
+    statistics = memory.look(held_out.observation)[0]
     order = held_out.keys.argsort()
     seen, rest = statistics[order[::2]], statistics[order[1::2]]
 
@@ -202,7 +204,7 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
 
     calibration = statistic(rest)
     new, _ = rows_of(2, 9, shift=0.7)
-    asked = memory.statistics(observed(new, torch.zeros(9, dtype=torch.int64)).observation)
+    asked = memory.look(observed(new, torch.zeros(9, dtype=torch.int64)).observation)[0]
     for found, ours, theirs in (
         (judged(memory, new)[1].p_value, statistic(asked), calibration),
         (judged(memory, new)[1].unlike_domain, by_group(asked)[:, 0], by_group(rest)[:, 0]),
@@ -286,7 +288,7 @@ def test_what_is_forgotten_has_never_been() -> None:
             for one, other in zip(ours, theirs, strict=True):
                 assert_allclose(one, other, rtol=1e-9)
     memory.forget("second")
-    assert torch.equal(memory.statistics(asked.observation), remembered().statistics(asked.observation))
+    assert torch.equal(memory.look(asked.observation)[0], remembered().look(asked.observation)[0])
     with pytest.raises(UnknownNameError, match="second"):
         memory.forget("second")
 
@@ -375,7 +377,7 @@ def test_a_class_that_never_came_is_nobody_s_neighbour() -> None:
     memory = written([(rows[labels != 1], labels[labels != 1])])
     memory.calibrate([observed(*rows_of(1, 200))])
     assert memory.classes.tolist() == [0, 2]
-    assert memory.statistics(observed(rows, labels).observation).isfinite().all()
+    assert memory.look(observed(rows, labels).observation)[0].isfinite().all()
     memory.memorise([observed(*class_rows(5, 30, CLASSES))], "new")
     assert judged(memory, class_rows(6, 5, CLASSES)[0])[0].mean.shape == (1, 5, 4)
 
@@ -387,9 +389,9 @@ def test_a_layer_that_never_changes_leaves_distances_finite() -> None:
     dead, sums = Observation(still, rows[:, 0], rows), memory.writing()
     memory.add(sums, Observed(dead, labels, row_keys(rows)))
     memory.write(sums)
-    assert memory.statistics(dead).isfinite().all()
+    assert memory.look(dead)[0].isfinite().all()
     alive = {tap.name: Features(100 * rows.float()) for tap in TAPS}
-    assert memory.statistics(dead._replace(features=alive)).isfinite().all()
+    assert memory.look(dead._replace(features=alive))[0].isfinite().all()
 
 
 def test_wide_features_are_projected_and_keep_their_lengths_and_their_scalars() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from totalcal import remember, softmax
-from totalcal.memory.domain import DomainMemory
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import TuringProcess
 
 CLASSES = 3

@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import MODELS, remember, softmax, train
 from totalcal.errors import DomainError, InputError, UnknownNameError
-from totalcal.memory.domain import DomainMemory, NoDomain
+from totalcal.memory.domain import NoDomain
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp, small_convnet
 from totalcal.types import Faded

@@ -17,8 +17,9 @@ from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.inputs import Inputs, as_inputs, blocks, call, in_precision_of, joined, labelled, moved, taken
-from totalcal.memory.domain import NoDomain, row_keys
+from totalcal.memory.domain import NoDomain
 from totalcal.memory.remembering import remember
+from totalcal.memory.rows import row_keys
 from totalcal.models.process import TuringProcess
 from totalcal.models.softmax import softmax
 from totalcal.nets import log_probabilities

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from totalcal.errors import InputError
 from totalcal.inputs import Inputs
-from totalcal.memory.domain import mixed, row_keys
+from totalcal.memory.rows import mixed, row_keys
 
 MOST_OVERLAP = 0.5
 _FEWEST_FITTING = 20

@@ -41,7 +41,8 @@ from totalcal.files.recipe import (
 from totalcal.files.schema import check_settings
 from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
-from totalcal.memory.domain import DomainMemory, Memorised
+from totalcal.memory.domain import Memorised
+from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import Context, TuringProcess, as_context
 from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling

@@ -1,4 +1,4 @@
-from .domain import DomainMemory as DomainMemory
 from .domain import Memorised as Memorised
 from .domain import NoDomain as NoDomain
+from .domain_memory import DomainMemory as DomainMemory
 from .remembering import remember as remember

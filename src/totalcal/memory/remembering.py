@@ -8,8 +8,9 @@ from torch import Tensor
 
 from totalcal.errors import InputError
 from totalcal.inputs import call, check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
-from totalcal.memory.domain import PROTOTYPES, WIDEST, DomainMemory, Observed, row_keys
+from totalcal.memory.domain_memory import PROTOTYPES, WIDEST, DomainMemory
 from totalcal.memory.features import Tap, found_taps, tap
+from totalcal.memory.rows import Observed, row_keys
 from totalcal.models.process import TuringProcess
 from totalcal.parts.sampling import MEANS, sampling
 from totalcal.ranks import share

@@ -31,8 +31,9 @@ from totalcal.inputs import (
     tensors,
     types_in_words,
 )
-from totalcal.memory.domain import Domain, Memorised, NoDomain, Observation, Observed, row_keys
+from totalcal.memory.domain import Domain, Memorised, NoDomain
 from totalcal.memory.features import Collector, Tap, collecting, tap
+from totalcal.memory.rows import Observation, Observed, row_keys
 from totalcal.models.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
