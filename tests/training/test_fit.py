@@ -13,7 +13,7 @@ from totalcal import MODELS, etp, fit, softmax
 from totalcal.errors import CheckpointError, DivergenceError, InputError
 from totalcal.models.process import TuringProcess
 from totalcal.training.checkpoint import load_checkpoint
-from totalcal.training.options import Augmentation, Contexts, Optimisation
+from totalcal.training.options import Augmentation, Contexts, Hardware, Optimisation
 
 from .conftest import StopAt, same
 
@@ -241,3 +241,9 @@ def test_a_layer_whose_gradients_channels_last_ruins_is_trained_in_the_default_l
     fit(softmax(net, 3), (images, labels), epochs=1, augmentation=Augmentation(shifts=1), progress=False)
     assert layouts
     assert all(layouts)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
+def test_a_device_that_is_not_there_is_refused_in_words(quadrants: Pair, make_etp: Make) -> None:
+    with pytest.raises(InputError, match=r"accelerator='cuda'.*Use accelerator=.cpu"):
+        fit(make_etp(), quadrants, epochs=1, hardware=Hardware(accelerator="cuda"))

@@ -171,7 +171,7 @@ def class_gaussians(train: TrainingRows) -> Score:
     parts = [features[train.labels == label] for label in classes]
     factors = [_jittered_cholesky(part.T.cov(correction=min(1, len(part) - 1))) for part in parts]
     means = torch.stack([part.mean(0) for part in parts])
-    log_prior = torch.tensor([len(part) / len(features) for part in parts], dtype=torch.float64).log()
+    log_prior = torch.tensor([len(part) / len(features) for part in parts]).to(features).log()
     log_scale = torch.stack([factor.diagonal().log().sum() for factor in factors])
     constant = log_prior - log_scale - features.shape[1] / 2 * math.log(2 * math.pi)
 
@@ -270,13 +270,15 @@ def _classifier(train: TrainingRows) -> tuple[Tensor, Tensor]:
     """W [d, K] and b of the last layer by least squares over the training rows: exact where it is linear."""
     features, logits = train.features.double(), train.logits.double()
     centre = features.mean(0)
-    weight = torch.linalg.lstsq(features - centre, logits - logits.mean(0), driver="gelsd").solution
+    centred = features - centre
+    inverse = torch.linalg.pinv(centred.T @ centred, hermitian=True)  # features may be constant or copies
+    weight = inverse @ (centred.T @ (logits - logits.mean(0)))
     return weight, logits.mean(0) - centre @ weight
 
 
 def _jittered_cholesky(covariance: Tensor) -> Tensor:
     """The factor of the covariance with the smallest multiple of I that makes it positive definite."""
-    eye = torch.eye(len(covariance), dtype=covariance.dtype)
+    eye = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
     for jitter in (*JITTERS, 10 * float(covariance.diagonal().max())):
         factor, failed = torch.linalg.cholesky_ex(covariance + jitter * eye)
         if not failed and factor.diagonal().min() > 0:

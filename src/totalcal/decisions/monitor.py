@@ -412,14 +412,20 @@ def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict
     Example:
         `totalcal.save(model, path, monitor=Monitor.start(watched_scores(held_out_prediction, labels)))`
     """
-    probabilities = np.asarray(prediction.probabilities, dtype=np.float64)
-    found = {"entropy": np.maximum(np.asarray(prediction.entropy, dtype=np.float64), 0)}
+    probabilities = _on_host(prediction.probabilities)
+    found = {"entropy": np.maximum(_on_host(prediction.entropy), 0)}
     if prediction.domain is not None:
-        found["unfamiliarity"] = np.asarray(prediction.unfamiliarity, dtype=np.float64)
+        found["unfamiliarity"] = _on_host(prediction.unfamiliarity)
     if labels is not None:
-        chosen = probabilities[np.arange(len(probabilities)), np.asarray(labels)]
+        chosen = probabilities[np.arange(len(probabilities)), _on_host(labels).astype(np.int64)]
         found |= label_scores(chosen, probabilities.max(1))
     return found
+
+
+def _on_host(values: Any) -> Floats:
+    """An array, or a tensor of any device; this file knows no torch."""
+    array = values.numpy(force=True) if hasattr(values, "numpy") else values
+    return np.asarray(array, dtype=np.float64)
 
 
 def label_scores(chosen: Floats, confidence: Floats) -> dict[str, Floats]:

@@ -119,8 +119,7 @@ def device_for(name: str) -> torch.device:
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f'device={name!r} cannot be used ({reason}). Use "cpu", or a device of this machine that '
-            'knows float64, such as "cuda".'
+            f'device={name!r} cannot be used on this machine, or has no float64 ({reason}). Use "cpu".'
         ) from error
     return device
 

@@ -12,10 +12,11 @@ _LOG_UNIFORM_K1, _LOG_UNIFORM_K2, _LOG_UNIFORM_K3 = 0.63576, 1.87320, 1.48695
 
 
 def standard_normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """ε ~ N(0, I) of a shape, on the device and in the precision of `like`."""
+    """ε ~ N(0, I) of a shape, on the device and in the precision of `like`, from any device's generator."""
     if generator is None:  # not even named: torch.compile cannot trace a shape that it does not know with one
         return torch.randn(shape, device=like.device, dtype=like.dtype)
-    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+    drawn = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
+    return drawn.to(like.device)
 
 
 def kl(mean: Tensor, variance: Tensor, prior_mean: Tensor, prior_variance: Tensor) -> Tensor:

@@ -41,6 +41,11 @@ class Noise:
         """ε of a shape, on the device and in the precision of `like`."""
         return standard_normal(shape, like, self.generator)
 
+    def uniform(self, like: Tensor) -> Tensor:
+        """A number between 0 and 1, on the device of `like`."""
+        where = like.device if self.generator is None else self.generator.device
+        return torch.rand((), generator=self.generator, device=where).to(like.device)
+
     def draws(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """ε for each draw, count × shape."""
         return self.normal((count, *shape), like)

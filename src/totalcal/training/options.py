@@ -122,16 +122,27 @@ class Hardware:
     num_nodes: int = 1
 
     def launch(self) -> "Fabric":
-        """Start the processes of the run."""
+        """Start the processes of the run.
+
+        Raises:
+            InputError: If this machine has no such devices.
+        """
         from lightning_fabric import Fabric  # here: it takes a second to import, and `train` needs none
 
-        fabric = Fabric(
-            accelerator=self.accelerator,
-            devices=self.devices,
-            strategy=self.strategy,
-            precision=self.precision,
-            num_nodes=self.num_nodes,
-        )
+        try:
+            fabric = Fabric(
+                accelerator=self.accelerator,
+                devices=self.devices,
+                strategy=self.strategy,
+                precision=self.precision,
+                num_nodes=self.num_nodes,
+            )
+        except (RuntimeError, ValueError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(
+                f"this machine cannot train with accelerator={self.accelerator!r} and devices="
+                f'{self.devices!r} ({reason}). Use accelerator="cpu", or "auto" for what is there.'
+            ) from error
         fabric.launch()
         return fabric
 

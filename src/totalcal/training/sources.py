@@ -232,7 +232,7 @@ def checksum(source: Source, batch_size: int) -> int:
     for batch in map(labelled_batch, source.batches(batch_size)):
         for tensor in (*tensors(batch.inputs), batch.labels):
             values = tensor.detach().cpu().contiguous()
-            found = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, found)
+            found = zlib.crc32(values.cpu().flatten().view(torch.uint8).numpy().data, found)
     return found
 
 

@@ -182,7 +182,7 @@ def answers(
     verdicts, reasons = _decisions(saved, prediction)
     return Answers(
         class_names(saved),
-        prediction.probabilities.numpy(),
+        prediction.probabilities.cpu().numpy(),
         {name: uncertainty(prediction, name) for name in score_names(saved)},
         {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},
         verdicts,

@@ -74,7 +74,7 @@ class SetLatent(ContextLatent):
         prior_mean, prior_scale = torch.zeros_like(mean), torch.ones_like(scale)
         if context:
             given_mean, given_scale = self.distribution(encoded[:context].mean(0))
-            kept = torch.rand((), generator=noise.generator, device=mean.device) < 0.5
+            kept = noise.uniform(mean) < 0.5
             prior_mean = torch.where(kept, given_mean, prior_mean)
             prior_scale = torch.where(kept, given_scale, prior_scale)
         kl = gaussian.kl(mean, scale.square(), prior_mean, prior_scale.square())

@@ -113,6 +113,6 @@ class ExternalMemory(Latent, FullPrecision):
     def _write_noise(self, noise: Noise) -> Noise:
         if noise.generator is not None:
             return noise
-        own = torch.Generator(self.cells.device).manual_seed(int(self.write_seed))
+        own = torch.Generator().manual_seed(int(self.write_seed))
         self.write_seed.add_(1)
         return Noise(own)
