@@ -18,6 +18,7 @@ from .decisions import Gate as Gate
 from .decisions import PerClass as PerClass
 from .decisions import Risk as Risk
 from .decisions import Thresholds as Thresholds
+from .decisions import judge_scores as judge_scores
 from .decisions.monitor import Monitor as Monitor
 from .decisions.predictions import PredictionSets as PredictionSets
 from .estimators import ANPClassifier as ANPClassifier

@@ -102,11 +102,13 @@ def log_probabilities(num_classes: int, floor: float = 0.0) -> "LogProbabilities
 
 
 class LogProbabilities(nn.Module):
-    """log max(p, floor)."""
+    """log max(p, floor); of a single number per row, the positive class's, those of both classes."""
 
     def __init__(self, floor: float) -> None:
         super().__init__()
         self.floor = floor
 
     def forward(self, probabilities: Tensor) -> Tensor:
+        if probabilities.ndim == 1:
+            probabilities = torch.stack([1 - probabilities, probabilities], 1)
         return probabilities.clamp_min(max(self.floor, torch.finfo(probabilities.dtype).tiny)).log()

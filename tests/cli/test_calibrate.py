@@ -65,6 +65,21 @@ def test_a_table_of_probabilities_becomes_a_model(table, tmp_path):
     assert totalcal.load(tmp_path / "p.totalcal").classes == ("a", "b", "c")
 
 
+def test_a_column_with_many_ties_becomes_a_model_that_takes_columns(tmp_path):
+    """Nine of ten scores are .95, where 70 % are right."""
+    noise = np.random.default_rng(0)
+    tied = noise.random(600) < 0.9
+    score = np.where(tied, 0.95, noise.random(600).round(2))
+    right = noise.random(600) < np.where(tied, 0.7, score / 2)
+    pd.DataFrame({"yes": score, "label": np.where(right, "yes", "no")}).to_csv(
+        tmp_path / "p.csv", index=False
+    )
+    made = run("calibrate", tmp_path / "p.csv", "-o", tmp_path / "p.totalcal")
+    assert made.exit_code == 0, made.output
+    model = totalcal.load(tmp_path / "p.totalcal")
+    assert model.predict(np.array([0.95])).top(1)[0][0] == ("yes", pytest.approx(0.7, abs=0.05))
+
+
 def test_a_saved_estimator_is_calibrated_on_tables(tmp_path):
     frame = load_iris(as_frame=True).frame.rename(columns={"target": "label"}).sample(frac=1, random_state=0)
     rows = frame.drop(columns="label")

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -13,7 +14,8 @@ from totalcal import Batch, models, scores
 from totalcal.baselines import Ensemble, MCDropout, TemperatureScaled
 from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError
 from totalcal.nets import mlp
-from totalcal.scores.evaluate import evaluate_files, read_outputs
+from totalcal.scores.evaluate import evaluate_files, evaluate_outputs
+from totalcal.scores.outputs import read_outputs
 
 
 @pytest.fixture
@@ -367,7 +369,42 @@ def test_pickles_are_never_loaded(saved):
         read_outputs(saved("pickle", logits=np.array([object()])))
 
 
-def test_a_single_npy_array_is_refused(tmp_path):
-    np.save(tmp_path / "alone.npy", np.zeros((2, 2)))
-    with pytest.raises(InputError, match=r"numpy\.savez"):
-        read_outputs(tmp_path / "alone.npy")
+POSITIVE = np.array([0.95, 0.95, 0.5, 0.95, 1.0, 0.0])
+TRUTH = np.array([1, 0, 1, 1, 1, 0])
+
+
+@pytest.fixture(params=["csv", "names.csv", "parquet", "npy", "npz"])
+def column(request, tmp_path):
+    """The probability of the positive class, and labels, in every kind of file."""
+    path = tmp_path / f"it.{request.param}"
+    frame = pd.DataFrame({"yes": POSITIVE, "label": TRUTH})
+    if request.param == "npy":
+        np.save(path, frame.to_numpy())
+    elif request.param == "npz":
+        np.savez(path, probabilities=POSITIVE, labels=TRUTH)
+    elif request.param == "parquet":
+        frame.to_parquet(path)
+    else:
+        words = np.array(["no", "yes"])[TRUTH] if request.param == "names.csv" else TRUTH
+        frame.assign(label=words).to_csv(path, index=False)
+    return path
+
+
+def test_a_column_of_the_positive_class_is_judged_as_two_columns(column):
+    both = evaluate_outputs(np.stack([1 - POSITIVE, POSITIVE], 1), TRUTH, "probabilities")
+    found = evaluate_files(column)
+    assert (found.error, found.nll, found.ece) == (both.error, both.nll, both.ece)
+
+
+def test_columns_that_are_no_probabilities_or_labels_are_refused(tmp_path):
+    for frame, what in (
+        ({"yes": [0.5, 1.5], "label": [0, 1]}, "between 0 and 1"),
+        ({"yes": [0.5, 0.5], "label": ["maybe", "never"]}, "maybe"),
+        ({"yes": ["a", "b"], "label": [0, 1]}, "--label"),
+    ):
+        pd.DataFrame(frame).to_csv(tmp_path / "it.csv", index=False)
+        with pytest.raises(InputError, match=what):
+            read_outputs(tmp_path / "it.csv")
+    np.save(tmp_path / "it.npy", np.zeros((2, 2, 2)))
+    with pytest.raises(InputError, match="columns of numbers"):
+        read_outputs(tmp_path / "it.npy")

@@ -27,6 +27,7 @@ from totalcal.scores.arrays import Values, check_predictions, class_numbers, pla
 from totalcal.scores.calibration import ece
 from totalcal.scores.external import eval_mode
 from totalcal.scores.fit import error, nll
+from totalcal.scores.outputs import both_columns
 from totalcal.training.history import context_for
 from totalcal.training.sources import Data, TensorSource, as_source
 from totalcal.types import DETERMINISTIC, Batch, Predictive
@@ -149,7 +150,7 @@ def calibrate_probabilities(
     domain". The model predicts from rows of probabilities.
 
     Args:
-        probabilities: Of held-out rows, rows × classes.
+        probabilities: Of held-out rows, rows × classes; or of the positive class of two, a number per row.
         labels: Their classes: numbers, or names where `classes` has them.
         beta: Of the inputs that are answered correctly, at most so many are "ask".
         decisions: As in `calibrate`.
@@ -171,7 +172,7 @@ def calibrate_probabilities(
         0.7
     """
     names = None if classes is None else tuple(classes)
-    given, truth = check_predictions(probabilities, _numbers(labels, names))
+    given, truth = check_predictions(both_columns(plain(probabilities)), _numbers(labels, names))
     if len(truth) < _FEWEST:
         raise InputError(f"there are {len(truth)} rows, and nothing can be calibrated on so few.")
     inputs, numbers = torch.from_numpy(given), torch.from_numpy(truth).long()

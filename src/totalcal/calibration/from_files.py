@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
-from totalcal.errors import InputError, MissingExtraError
-from totalcal.files.reading import read_npz, unreadable
+from totalcal.errors import InputError
+from totalcal.files.reading import read_npz
 from totalcal.files.saved import Model
 from totalcal.files.user_nets import load_named, made_backbone
-from totalcal.scores.evaluate import read_outputs
+from totalcal.scores.outputs import read_outputs, read_table
 
 _MODEL = ".totalcal"
 _NPZ = ".npz"
@@ -30,7 +30,7 @@ def calibrate_files(
     """Calibrate a saved model, a net of the user's own, or a file of probabilities.
 
     Args:
-        given: A model file, or an .npz or table of probabilities with labels; None for a net alone.
+        given: A model file, or probabilities with labels (`read_outputs`); None for a net alone.
         train: Rows that the net was trained on: an .npz of `inputs` and `labels`, or a table.
         held_out: Rows that it was not trained on, likewise.
         backbone: `package.module:factory`: the user's own net, trained, or the one that the file needs.
@@ -45,8 +45,11 @@ def calibrate_files(
         InputError: If something is missing, or a file holds something else.
     """
     if given is not None and given.suffix.lower() != _MODEL:
-        probabilities, labels, classes = _probabilities(given, label)
-        return calibrate_probabilities(probabilities, labels, beta=beta, classes=classes)
+        saved = read_outputs(given, label)
+        if saved.labels is None or saved.kind != "probabilities" or saved.outputs.ndim != 2:
+            raise InputError(f"{given} must hold probabilities, rows × classes, and labels.")
+        labels = saved.labels if saved.classes is None else np.array(saved.classes)[saved.labels]
+        return calibrate_probabilities(saved.outputs, labels, beta=beta, classes=saved.classes)
     if train is None or held_out is None:
         raise InputError(
             "a net is calibrated with the rows it was trained on and others: give --train and --held-out, an "
@@ -119,32 +122,9 @@ def labelled_rows(path: str | os.PathLike[str], label: str = "label", needed: bo
         if "inputs" not in arrays or (needed and "labels" not in arrays):
             raise InputError(f"{path} must hold the arrays `inputs` and `labels`.")
         return arrays["inputs"], arrays.get("labels")
-    frame = _table(Path(path))
+    frame = read_table(Path(path))
     if label not in frame.columns:
         if needed:
             raise InputError(f"{path} has no column {label!r}: name the one of the labels, --label NAME.")
         return frame, None
     return frame.drop(columns=label), frame[label].to_numpy()
-
-
-def _probabilities(path: Path, label: str) -> tuple[Any, Any, tuple[Any, ...] | None]:
-    """Probabilities, labels and the names of the classes, which are the columns of a table."""
-    if path.suffix.lower() != _NPZ:
-        frame, labels = labelled_rows(path, label)
-        names = tuple(map(str, frame.columns))
-        words = np.array([str(each) for each in labels])
-        known = set(words) <= set(names)
-        return frame.to_numpy(dtype=np.float64), words if known else labels, names if known else None
-    saved = read_outputs(path)
-    if saved.labels is None or saved.kind != "probabilities" or saved.outputs.ndim != 2:
-        raise InputError(f"{path} must hold `probabilities`, rows × classes, and `labels`.")
-    return saved.outputs, saved.labels, None
-
-
-def _table(path: Path) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables", "reading tables") from error
-    with unreadable(path, "a table"):
-        return pd.read_parquet(path) if path.suffix.lower() == ".parquet" else pd.read_csv(path)

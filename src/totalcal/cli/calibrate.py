@@ -16,7 +16,9 @@ _LABEL = typer.Option("label", help="The column of a table that holds the labels
 )
 def calibrate(
     given: Path | None = typer.Argument(
-        None, help="A model file, or an .npz or table of probabilities with labels; or give --backbone."
+        None,
+        help="A model file; or probabilities with labels, .csv, .parquet, .npz or .npy, of all classes or of "
+        "the positive one; or give --backbone.",
     ),
     train: Path | None = typer.Option(
         None, help="Rows that trained the net: an .npz of `inputs` and `labels`, or a table."

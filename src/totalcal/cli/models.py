@@ -141,7 +141,8 @@ def score(
     predictions: Path = typer.Argument(
         help="An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration`, "
         "`log_concentration` (n × K, or draws × n × K). Labels are 0 … K − 1, or names given in an "
-        "array `classes`, in the order of the columns."
+        "array `classes`, in the order of the columns. Or a .csv, .parquet or .npy of probabilities, of all "
+        "classes or of the positive one, with a column of labels."
     ),
     ood: list[Path] = typer.Option(
         [],
@@ -154,6 +155,7 @@ def score(
         help="The uncertainty that detects OOD inputs: entropy, mutual_information, reducible, irreducible, "
         "data, negative_log_concentration.",
     ),
+    label: str = typer.Option("label", help="The column of a table that holds the labels."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object, scores as fractions."),
     memory: Any = MEMORY,
 ) -> None:
@@ -163,7 +165,7 @@ def score(
     """
     from totalcal.scores.evaluate import evaluate_files
 
-    verdict = evaluate_files(predictions, ood, bins=bins, uncertainty=uncertainty)
+    verdict = evaluate_files(predictions, ood, bins=bins, uncertainty=uncertainty, label=label)
     typer.echo(verdict.to_json() if as_json else str(verdict))
 
 

@@ -11,6 +11,7 @@ from totalcal.decisions.gate import (
     Decisions,
     Gate,
 )
+from totalcal.decisions.judging import JudgedScores, judge_scores
 from totalcal.decisions.predictions import predict_like
 from totalcal.decisions.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
@@ -27,11 +28,13 @@ __all__ = [
     "Discoveries",
     "FalseRejection",
     "Gate",
+    "JudgedScores",
     "PerClass",
     "Risk",
     "Rule",
     "Thresholds",
     "discoveries",
+    "judge_scores",
     "predict_like",
     "uncertainty",
 ]

@@ -7,15 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError, UnknownNameError
-from totalcal.files.reading import npz_names, read_npz
 from totalcal.inputs import Inputs
 from totalcal.scores import calibration, fit, ranking
 from totalcal.scores.arrays import (
@@ -25,11 +23,11 @@ from totalcal.scores.arrays import (
     check_labels,
     check_predictions,
     class_names,
-    class_numbers,
     plain,
 )
 from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws, takes_draws
+from totalcal.scores.outputs import read_outputs
 from totalcal.scores.ranking import rank
 from totalcal.scores.streaming import Rows, blocks, numbered
 from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
@@ -255,35 +253,23 @@ _WRAP = (
 )
 
 
-KINDS: tuple[OutputKind, ...] = get_args(OutputKind)
-
-
-class SavedOutputs(NamedTuple):
-    """The content of a file: outputs n × K or draws × n × K, what they are, and labels if there are any.
-
-    Labels are class numbers, whether the file has them so or as names that stand in its `classes`.
-    """
-
-    outputs: npt.NDArray[Any]
-    kind: OutputKind
-    labels: npt.NDArray[Any] | None
-
-
 def evaluate_files(
     predictions: str | os.PathLike[str],
     ood: Sequence[str | os.PathLike[str]] = (),
     *,
     bins: int = 15,
     uncertainty: str = "entropy",
+    label: str = "label",
 ) -> Verdict:
     """Judge a file of predictions, with files of predictions on OOD inputs: `totalcal score`.
 
     Args:
         predictions: An .npz with `labels` and exactly one of `probabilities`, `logits`, `concentration` and
-            `log_concentration`.
+            `log_concentration`; or a .csv, .parquet or .npy of probabilities and labels (`read_outputs`).
         ood: The same for OOD inputs, without labels; each set is named by the stem of its file.
         bins: Bins of the ECE, of equal width.
         uncertainty: What tells OOD inputs, by its name in `uncertainties`.
+        label: The column of a table that holds the labels.
 
     Returns:
         The verdict.
@@ -299,12 +285,12 @@ def evaluate_files(
         ...     evaluate_files(f"{folder}/test.npz").error
         0.0
     """
-    test = read_outputs(predictions)
+    test = read_outputs(predictions, label)
     if test.labels is None:
         raise InputError(f"{predictions} holds no `labels`; a test set needs them.")
     panel = {}
     for path in ood:
-        others = read_outputs(path)
+        others = read_outputs(path, label)
         if others.kind != test.kind:
             raise InputError(
                 f"{path} holds {others.kind}, but {predictions} holds {test.kind}: save both as one kind."
@@ -313,20 +299,3 @@ def evaluate_files(
             raise InputError(f"two OOD sets are called {name!r}; give their files different names.")
         panel[name] = others.outputs
     return evaluate_outputs(test.outputs, test.labels, test.kind, panel, bins=bins, uncertainty=uncertainty)
-
-
-def read_outputs(path: str | os.PathLike[str]) -> SavedOutputs:
-    """Read an .npz; it must hold exactly one of the kinds of output."""
-    arrays = read_npz(path, (*KINDS, "labels", "classes"))
-    kinds: list[OutputKind] = [kind for kind in KINDS if kind in arrays]
-    if len(kinds) != 1:
-        found = ", ".join(npz_names(path)) or "nothing"
-        raise InputError(f"{path} must hold exactly one of {', '.join(KINDS)}, but it holds {found}.")
-    outputs, labels, classes = arrays[kinds[0]], arrays.get("labels"), arrays.get("classes")
-    if labels is not None and classes is not None:
-        if classes.shape != outputs.shape[-1:]:
-            raise ShapeError(
-                f"{path} has {outputs.shape[-1]} columns, but {classes.size} names in `classes`."
-            )
-        labels = class_numbers(labels, classes.tolist())
-    return SavedOutputs(outputs, kinds[0], labels)
