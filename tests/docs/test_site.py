@@ -233,7 +233,7 @@ def test_every_page_has_an_entry_of_its_own_in_the_navigation(site: Path) -> Non
     )
     entries = dict(link.findall(html))
     assert [page for page in pages(site) if str(page.relative_to(site)) not in entries] == []
-    sections = {"Start", "Gallery", "Understand", "Use", "Reference", "Contribute"}
+    sections = {"Start", "Gallery", "Guide", "Explanations", "Reference", "Laboratory", "Contribute"}
     assert [page for page, title in entries.items() if title in sections] == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from totalcal import MODELS
 from totalcal.cli import app
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("tutorial_*.md"))
@@ -18,7 +19,7 @@ MARKS = {"tutorial_text": pytest.mark.pretrained}
 
 
 TRAINED = ("service",)  # its gate needs rows that were answered rightly
-OTHER_PAGES = ("corruptions", "export", "index", "moments", "scores", "service", "training")
+OTHER_PAGES = ("corruptions", "decisions", "export", "index", "moments", "scores", "service", "training")
 
 
 def run_blocks(page, quickly=False):
@@ -62,3 +63,13 @@ def test_the_blocks_of_a_page_run(name, tmp_path, monkeypatch):
     if name == "scores":
         asked = CliRunner().invoke(app, ["score", "predictions.npz", "--ood", "other.npz", "--json"])
         assert asked.exit_code == 0, asked.output
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_every_model_trains_in_the_loop_of_the_page_on_training(model):
+    page = PAGES[0].with_name("training.md").read_text(encoding="utf-8")
+    first, loop = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[:2]
+    names: dict[str, object] = {}
+    exec(first.partition("model = ")[0], names)
+    exec(f"from totalcal import {model}\n" + loop.replace("etp(", f"{model}("), names)
+    assert names["loss"].item() > 0
