@@ -36,14 +36,18 @@ def main() -> None:
     left.legend(frameon=False, loc="upper right")
     start = np.zeros(len(found))
     for verdict, colour in COLOURS.items():
-        share = np.array([100 * np.mean([word == verdict for word in each.decision]) for each in found.values()])
+        share = np.array(
+            [100 * np.mean([word == verdict for word in each.decision]) for each in found.values()]
+        )
         right.barh(list(found), share, left=start, color=colour, label=verdict)
         start += share
     right.invert_yaxis()
     right.set(xlabel="share of inputs, %", xlim=(0, 100))
     right.spines["left"].set_visible(False)
     right.tick_params(axis="y", length=0)
-    figure.legend(*right.get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False, fontsize=12)
+    figure.legend(
+        *right.get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False, fontsize=12
+    )
     figure.savefig(ROOT / "docs" / "images" / "first_look.png", dpi=110)
 
 
