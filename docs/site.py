@@ -199,9 +199,12 @@ def with_links(html: str) -> str:
         r'\1><a href="core.html#totalcal.errors.\2">\2</a>',
         html,
     )
-    return re.sub(
-        r"(?<=[ (>])docs/(\w+)\.md", lambda f: f'<a href="../{f[1]}.html">{_title(f[1] + ".md")}</a>', html
-    )
+    return re.sub(r"(?<=[ (>])docs/(\w+\.md)", _page_link, html)
+
+
+def _page_link(found: re.Match[str]) -> str:
+    page = found[1]
+    return f'<a href="../{page[:-3]}.html">{_title(page)}</a>' if (DOCS / page).exists() else found[0]
 
 
 def rewritten(markdown: str, page: str) -> str:

@@ -49,7 +49,7 @@ def remember(
         prototypes: How many; a fifth of the training rows if they are few.
         widest: Features wider than this, all layers together, are projected at random.
         fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
-            + τ). Off by default: fading costs calibration under corruption (docs/memory.md).
+            + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
         batch_size: How many rows pass at once.
         progress: Whether to show a bar; on a terminal, unless given.
 
