@@ -180,7 +180,7 @@ OWN_BACKBONE = typer.Option(
     None,
     "--backbone",
     metavar="PACKAGE.MODULE:FACTORY",
-    help="The factory of your own net, if the file needs it: your code, called without arguments.",
+    help="The factory of your own net, if the file needs it; it is called without arguments.",
 )
 """The option of every command that opens a model file."""
 
@@ -203,7 +203,7 @@ MEMORY = typer.Option(
     parser=size,
     callback=limit_memory,
     metavar="SIZE",
-    help="The most memory that this may take, such as 4G. Default: three quarters of what is there.",
+    help="The most memory to use, such as 4G. Default: three quarters of what is available.",
 )
 """The option of every command that reads what others wrote; it sets the budget of `files.budget` at once."""
 

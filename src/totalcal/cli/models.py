@@ -16,7 +16,7 @@ A_FILE = typer.Argument(..., help="A file that totalcal.save or totalcal export 
 EXPECT = typer.Option(
     None,
     metavar="DIGEST",
-    help="Refuse any other model: what totalcal inspect shows, or its beginning.",
+    help="The digest that the model must have (see totalcal inspect), or its first digits.",
 )
 
 
@@ -49,13 +49,13 @@ def predict(
         "auto",
         parser=number_of_draws,
         metavar="N|moments|auto",
-        help="Draws of weights and memory; 0 uses means; or moments; auto as the gate or the model does.",
+        help="Draws of weights and memory: a number, 0 for means, moments, or auto (the gate's, else the model's).",
     ),
     chunk: int | None = typer.Option(
-        None, min=1, help="Rows at a time. Default: 256 to 4096, fewer of large pictures."
+        None, min=1, help="Rows at a time. Default: 256 to 4096; fewer for large pictures."
     ),
     workers: int | None = typer.Option(
-        None, min=0, help="Processes that decode images. Default: one per core where there are many."
+        None, min=0, help="Processes that decode images. Default: one per core if there are many images."
     ),
     strict: bool = typer.Option(False, "--strict", help="Stop at the first row that cannot be used."),
     backbone: str | None = OWN_BACKBONE,
@@ -100,7 +100,7 @@ def export(
         "auto",
         parser=number_of_draws,
         metavar="N|moments|auto",
-        help="Draws of weights and memory; 0 uses means; or moments; auto as the gate or the model does.",
+        help="Draws of weights and memory: a number, 0 for means, moments, or auto (the gate's, else the model's).",
     ),
     seed: int = typer.Option(0, help="Seed of the draws."),
     example: Path | None = typer.Option(
@@ -182,13 +182,15 @@ def serve(
     exact: bool = typer.Option(
         False, "--exact", help="Answer each request on its own: the same as predict, to the bit."
     ),
-    gather_ms: float = typer.Option(3.0, min=0, help="How long a batch waits for requests being read."),
-    most_bytes: int = typer.Option(16 * 2**20, min=1, help="The most bytes that a request may have."),
-    most_rows: int = typer.Option(4096, min=1, help="The most rows that a request may have."),
+    gather_ms: float = typer.Option(
+        3.0, min=0, help="Milliseconds that a batch waits for requests still being read."
+    ),
+    most_bytes: int = typer.Option(16 * 2**20, min=1, help="Largest request, in bytes."),
+    most_rows: int = typer.Option(4096, min=1, help="Largest request, in rows."),
     seconds: float = typer.Option(
         30.0, min=0.1, help="Time limit for reading a request, and for answering it."
     ),
-    state: Path | None = typer.Option(None, help="Where the monitor is kept between runs."),
+    state: Path | None = typer.Option(None, help="A file that keeps the monitor between runs."),
     backbone: str | None = OWN_BACKBONE,
     expect: str | None = EXPECT,
     memory: Any = MEMORY,
