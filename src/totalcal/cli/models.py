@@ -49,7 +49,7 @@ def predict(
         "auto",
         parser=number_of_draws,
         metavar="N|moments|auto",
-        help="Draws of weights and memory: a number, 0 for means, moments, or auto (the gate's, else the model's).",
+        help="Draws of weights and memory: a number, 0 for means, moments, or auto (as the file has it).",
     ),
     chunk: int | None = typer.Option(
         None, min=1, help="Rows at a time. Default: 256 to 4096; fewer for large pictures."
@@ -100,7 +100,7 @@ def export(
         "auto",
         parser=number_of_draws,
         metavar="N|moments|auto",
-        help="Draws of weights and memory: a number, 0 for means, moments, or auto (the gate's, else the model's).",
+        help="Draws of weights and memory: a number, 0 for means, moments, or auto (as the file has it).",
     ),
     seed: int = typer.Option(0, help="Seed of the draws."),
     example: Path | None = typer.Option(
@@ -183,7 +183,7 @@ def serve(
         False, "--exact", help="Answer each request on its own: the same as predict, to the bit."
     ),
     gather_ms: float = typer.Option(
-        3.0, min=0, help="Milliseconds that a batch waits for requests still being read."
+        3.0, min=0, help="Milliseconds a batch waits for requests still being read."
     ),
     most_bytes: int = typer.Option(16 * 2**20, min=1, help="Largest request, in bytes."),
     most_rows: int = typer.Option(4096, min=1, help="Largest request, in rows."),
