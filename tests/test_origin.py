@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from totalcal import MODELS, etp
+from totalcal import MODELS, etp, softmax
 from totalcal.functional.cells import tanh_blend
-from totalcal.nets import BACKBONES, mlp
+from totalcal.nets import BACKBONES, mlp, small_convnet
 from totalcal.origin import is_plain, origin_of
 
 from .nets import lenet5
@@ -73,3 +73,8 @@ def test_plain_values(value):
 @pytest.mark.parametrize("value", [nn.ReLU(), torch.ones(()), print, [[1]], {"a": 1}, [1] * 65])
 def test_values_beyond_plain(value):
     assert not is_plain(value)
+
+
+def test_the_net_of_a_process_has_its_origin_though_it_pools_in_another_way():
+    process = softmax(small_convnet(10), num_classes=10)
+    assert origin_of(process.backbone).factory == "small_convnet"

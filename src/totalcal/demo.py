@@ -23,6 +23,7 @@ from totalcal.report import (
     Prose,
     Record,
     Section,
+    Summary,
     Table,
     aggregate,
     by_seed,
@@ -123,13 +124,7 @@ def demo_table(records: Sequence[Record]) -> Table:
     """A row per method; bold is what no other beats in a paired test over seeds."""
     best = {key: unbeaten(key, by_seed(records, key)) for key in SCORES}
     rows = [
-        (
-            Entry(name),
-            *(
-                Entry(show(key, scores[key], 3 if key == "nll" else None), bold=name in best[key])
-                for key in SCORES
-            ),
-        )
+        (Entry(name), *(_entry(key, scores[key], name in best[key]) for key in SCORES))
         for (_, _, name), scores in aggregate(records).items()
     ]
     titles = ["method", *(_title(key) for key in SCORES)]
@@ -140,23 +135,27 @@ def demo_table(records: Sequence[Record]) -> Table:
     return Table.of_rows("demo", caption, titles, rows)
 
 
+def _entry(key: str, summary: Summary, bold: bool) -> Entry:
+    return Entry(show(key, summary, 3 if key == "nll" else None), bold, sort=summary.mean)
+
+
 def verdict(records: Sequence[Record]) -> str:
     """What the numbers say: of the methods that cost one net, and of all."""
     names = list(dict.fromkeys(str(record["model"]) for record in records))
     single = [name for name in names if name not in ENSEMBLES]
-    return f"{_sentence(records, single, 'Of what costs one net')} {_sentence(records, names, 'Of all')}"
+    one, every = (_sentence(records, chosen) for chosen in (single, names))
+    return f"Of what costs one net: {one} Of all: {'the same.' if one == every else every}"
 
 
-def _sentence(records: Sequence[Record], names: Sequence[str], start: str) -> str:
+def _sentence(records: Sequence[Record], names: Sequence[str]) -> str:
     chosen = [record for record in records if record["model"] in names]
     found = {aspect: unbeaten(key, by_seed(chosen, key)) for aspect, key in ASPECTS.items()}
     if len({record["seed"] for record in records}) < 2:
-        return f"{start}, one seed cannot tell who is better."
-    everywhere = sorted(set.intersection(*found.values()))
-    if everywhere:
-        return f"{start}, unbeaten in fit (NLL), calibration (ECE) and OOD detection: {_listed(everywhere)}."
-    parts = (f"{aspect}: {_listed(sorted(best))}" for aspect, best in found.items())
-    return f"{start}, nothing is unbeaten in all three aspects; {'; '.join(parts)}."
+        return "one seed cannot tell who is better."
+    if everywhere := sorted(set.intersection(*found.values())):
+        return f"unbeaten in fit (NLL), calibration (ECE) and OOD detection are {'; '.join(everywhere)}."
+    parts = (f"{aspect}: {'; '.join(sorted(best))}" for aspect, best in found.items())
+    return f"nothing is unbeaten in all three aspects; in {'; in '.join(parts)}."
 
 
 def run_demo(seeds: int, epochs: int, on_record: Callable[[Record], None]) -> list[Record]:
@@ -166,10 +165,6 @@ def run_demo(seeds: int, epochs: int, on_record: Callable[[Record], None]) -> li
         on_record(record)
         records.append(record)
     return records
-
-
-def _listed(names: Sequence[str]) -> str:
-    return "; ".join(names)
 
 
 def _title(key: str) -> str:
