@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -228,10 +229,14 @@ def _recorded(backbone: nn.Module, run: Any, only: Mapping[str, nn.Module] | Non
 
 @contextmanager
 def _watching(modules: Mapping[str, nn.Module], calls: _Calls) -> Iterator[None]:
+    thread = get_ident()  # another one may be predicting
+
     def hook_of(name: str) -> Any:
         def hook(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-            calls.append((name, module, _copied(inputs[0] if inputs else None), _copied(output)))
+            if get_ident() == thread:
+                calls.append((name, module, _copied(inputs[0] if inputs else None), _copied(output)))
 
+        hook.only_looks = True  # type: ignore[attr-defined]
         return hook
 
     handles = [module.register_forward_hook(hook_of(name)) for name, module in modules.items()]

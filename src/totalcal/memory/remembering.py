@@ -87,20 +87,14 @@ def remember(
         memory = DomainMemory(taps, model.net_classes, prototypes, widest, fade)
         memory.to(_device(model), _precision(model))
         bar.say(f"remembering {', '.join(map(str, taps))}")
-        before = model.domain
-        try:
-            model.set_domain(memory)
-            written = memory.writing()
-            for batch in _observed(model, memory, source, batch_size, bar):
-                memory.add(written, batch)
-            memory.write(written.over_ranks())
-            others = (
-                None if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
-            )
-            memory.calibrate(_observed(model, memory, calibration, batch_size, bar), others)
-        except BaseException:
-            model.set_domain(before)
-            raise
+        tap(model.backbone, taps)
+        written = memory.writing()
+        for batch in _observed(model, memory, source, batch_size, bar):
+            memory.add(written, batch)
+        memory.write(written.over_ranks())
+        others = None if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
+        memory.calibrate(_observed(model, memory, calibration, batch_size, bar), others)
+        model.set_domain(memory)  # whole, at once: another thread may be predicting
     return memory
 
 

@@ -6,6 +6,8 @@ from threading import Lock
 
 from torch import nn
 
+from totalcal.inputs import parts_of
+
 _LOCK = Lock()
 _HELD: dict[nn.Module, int] = {}
 """Modules that were in training mode, and how many predict with them now."""
@@ -19,8 +21,7 @@ def evaluating(*modules: nn.Module) -> Iterator[None]:
     last one out puts the modes back.
     """
     with _LOCK:
-        parts = dict.fromkeys(part for module in modules for part in module.modules())
-        held = [part for part in parts if part.training or part in _HELD]
+        held = [part for part in parts_of(*modules) if part.training or part in _HELD]
         for part in held:
             _HELD[part] = _HELD.get(part, 0) + 1
             part.training = False

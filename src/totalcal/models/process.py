@@ -290,9 +290,11 @@ class TuringProcess(nn.Module):
         if not len(labels) or not self.domain.taps:
             return self.domain.memorise((), name)
         parts = zip(blocks(inputs, batch_size), labels.split(batch_size), strict=True)
-        return self.domain.memorise(
-            [Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts], name
-        )
+        domain = copy.deepcopy(self.domain)  # another thread may be predicting with the one that is there
+        rows = [Observed(self.observe(x, domain.taps), y, row_keys(x)) for x, y in parts]
+        learned = domain.memorise(rows, name)
+        self.domain = domain
+        return learned
 
     def forget(self, name: str) -> tuple[int, ...]:
         """Drop what was memorised under a name: the model is as if it had never been.
@@ -307,7 +309,10 @@ class TuringProcess(nn.Module):
             UnknownNameError: Nothing has this name.
             DomainError: The model has no memory.
         """
-        return self.domain.forget(name)
+        domain = copy.deepcopy(self.domain)
+        gone = domain.forget(name)
+        self.domain = domain
+        return gone
 
     def loss_terms(
         self, embedding: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
@@ -416,7 +421,7 @@ class TuringProcess(nn.Module):
         """
         chosen = self.default_draws if draws == "auto" else draws
         if chosen != "moments":
-            return self.predicted(inputs, SeedNoise(chosen, seed), context)
+            return self.predicted(inputs, self._planned().noise(chosen, seed), context)
         return self.predicted(inputs, None, context)
 
     @torch.no_grad()

@@ -5,8 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from totalcal.inputs import Inputs, call
+from totalcal.inputs import Inputs, call, parts_of
 from totalcal.parts.sampling import MEANS, SeedNoise, StochasticLayer, sampling, stochastic_layers
+from totalcal.parts.weights import MeanFieldLinear
+
+_MOST_KEPT, _MOST_KEPT_DRAWS = 2**24, 64  # numbers: 64 MB
 
 
 class PassAtMeans(NamedTuple):
@@ -38,9 +41,21 @@ class Plan:
         self.structure = structure(net)
         self.layers = stochastic_layers(net)
         self.fixed, self.drawing = _split(net)
+        self.first, self.rest = _first(self.drawing)
         self.is_parallel: bool | None = None
         self.uses_are_known = not self.layers
+        self._noise: SeedNoise | None = None
         self.is_quiet = False
+
+    def noise(self, draws: int, seed: int) -> SeedNoise:
+        """The noise of a seed; that of the last one is kept, as far as it is not large."""
+        kept = self._noise
+        if kept is None or (kept.count, kept.seed) != (draws, seed):
+            kept = SeedNoise(draws, seed)
+            numbers = draws * sum(layer.noise_like.numel() for layer in self.layers)
+            if numbers <= _MOST_KEPT and draws <= _MOST_KEPT_DRAWS:
+                self._noise = kept
+        return kept.again()
 
     def at_means(self, inputs: Inputs) -> PassAtMeans:
         """One pass at mean weights."""
@@ -70,22 +85,30 @@ class Plan:
         self.uses_are_known = True
 
     def _run(self, hidden: Inputs, noise: SeedNoise, epsilons: list[Tensor]) -> Tensor:
-        def once(*of_layers: Tensor) -> Tensor:
-            with sampling(noise, dict(zip(self.layers, of_layers, strict=True))):
-                return call(self.drawing, hidden)
+        layers, given = self.layers, epsilons
+        if self.first is not None and isinstance(hidden, Tensor):
+            layers = [layer for layer in layers if layer is not self.first]
+            own = dict(zip(self.layers, epsilons, strict=True))
+            outputs = self.first.drawn_outputs(hidden, own[self.first], noise.is_paired)
+            given = [outputs, *(own[layer] for layer in layers)]
+
+        def once(*of_draw: Tensor) -> Tensor:
+            rows, of_layers = (hidden, of_draw) if layers is self.layers else (of_draw[0], of_draw[1:])
+            with sampling(noise, dict(zip(layers, of_layers, strict=True))):
+                return call(self.drawing if layers is self.layers else self.rest, rows)
 
         # In a graph vmap would take the number of rows for a constant.
-        may_be_parallel = len(epsilons[0]) > 1 and not torch.compiler.is_compiling()
+        may_be_parallel = len(given[0]) > 1 and not torch.compiler.is_compiling()
         if may_be_parallel and self.is_parallel is not False:
             try:
-                found: Tensor = torch.vmap(once)(*epsilons)
+                found: Tensor = torch.vmap(once)(*given)
             except RuntimeError as problem:
                 if self.is_parallel or _is_out_of_memory(problem):
                     raise
             else:
                 self.is_parallel = True
                 return found
-        found = torch.stack([once(*each) for each in zip(*epsilons, strict=True)])
+        found = torch.stack([once(*each) for each in zip(*given, strict=True)])
         if may_be_parallel:
             self.is_parallel = False
         return found
@@ -94,7 +117,7 @@ class Plan:
 def structure(net: nn.Module) -> list[object]:
     """What a plan depends on: the modules and their hooks, in order."""
     found: list[object] = []
-    for part in net.modules():
+    for part in parts_of(net):
         found.append(part)
         found += part._forward_hooks
         found += part._forward_pre_hooks
@@ -121,6 +144,17 @@ def _split(net: nn.Module) -> tuple[nn.Module | None, nn.Module]:
     if first and isinstance(row[first], StochasticLayer) and all(map(_is_known, row[:first])):
         return nn.Sequential(*row[:first]), nn.Sequential(*row[first:])
     return None, net
+
+
+def _first(drawing: nn.Module) -> tuple[MeanFieldLinear | None, nn.Module]:
+    """The layer that a row of layers begins with, if it draws and is used once, and what comes behind it."""
+    if type(drawing) is not nn.Sequential or len(drawing) == 0:
+        return None, drawing
+    first, *others = drawing
+    rest = nn.Sequential(*others)
+    if not isinstance(first, MeanFieldLinear) or first in stochastic_layers(rest):
+        return None, drawing
+    return (None, drawing) if has_hooks(first) or has_hooks(drawing) else (first, rest)
 
 
 def _is_known(link: nn.Module) -> bool:

@@ -132,6 +132,14 @@ class MeanFieldLinear(MeanFieldLayer):
         )
         return self.given(output)
 
+    def drawn_outputs(self, inputs: Tensor, epsilons: Tensor, is_paired: bool) -> Tensor:
+        """Draws × rows × outputs for given ε of the weights: of a pair, x (μ ± σ ε)ᵀ shares both products."""
+        rows, deviation = self.received(inputs), (0.5 * self.log_variance).exp()
+        mean = F.linear(rows, self.weight_mean, self.bias)
+        some = epsilons[: len(epsilons) // 2] if is_paired else epsilons
+        moved = torch.stack([F.linear(rows, deviation * epsilon) for epsilon in some])
+        return self.given(torch.cat([mean + moved, mean - moved] if is_paired else [mean + moved]))
+
 
 class MeanFieldConv2d(MeanFieldLayer):
     """A convolution with drawn weights; `local` perturbs the output instead, which keeps only marginals.
