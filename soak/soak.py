@@ -21,18 +21,20 @@ import torch
 
 import disasters
 import extremes
+import lifecycle
 import mutations
 from corpora import SUBJECTS
 from journal import Journal, code
 
-PARTS = ("faults", "numbers", "files")
+PARTS = ("faults", "numbers", "files", "lives")
 COLUMNS = {
     "right or clear": ("read", "right", "clear"),
     "traceback": ("traceback",),
     "wrong": ("altered", "wrong"),
     "segfault": ("died",),
     "hung": ("hung",),
-    "over 1 GB": ("over 1 GB",),
+    "over its memory": ("over 1 GB",),
+    "torn": ("torn",),
 }
 
 
@@ -46,6 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mutations", type=int, default=100_000, help="damaged files, over all readers")
     parser.add_argument("--cases", type=int, default=1_000, help="other faults")
+    parser.add_argument("--steps", type=int, default=10_000, help="of the lives of models")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", choices=PARTS, action="append", help="this alone; may be repeated")
     parser.add_argument(
@@ -56,7 +59,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     start = time.monotonic()
     home = chosen.journal or Path("build") / "soak" / f"{code()}-{chosen.seed}"
-    faults, numbers, files = (Journal(home / f"{part}.jsonl") for part in PARTS)
+    faults, numbers, files, lives = (Journal(home / f"{part}.jsonl") for part in PARTS)
     parts = chosen.part or PARTS
     skipped = []
     if "faults" in parts:
@@ -66,6 +69,8 @@ def main() -> int:
     if "files" in parts:
         each = -(-chosen.mutations // len(SUBJECTS))
         mutations.run([(name, number) for number in range(each) for name in SUBJECTS], chosen.seed, files)
+    if "lives" in parts:
+        lifecycle.run(chosen.steps, chosen.seed, lives)
     found = disasters.summed(faults)
     counts, lost_numbers = numbers.ends.get("extremes", ({}, []))
     ends, lost_files = mutations.summed(files)
@@ -79,11 +84,13 @@ def main() -> int:
         )
     )
     print(row("extreme numbers", counts))
+    lived, broken = lifecycle.summed(lives)
+    print(row("steps in the life of a model", lived), *broken, sep="\n")
     print(
         f"{home}; {time.monotonic() - start:.0f} s this time, seed {chosen.seed}, "
         f"Python {platform.python_version()}, torch {torch.__version__}"
     )
-    return 1 if found.lost or lost_numbers or lost_files else 0
+    return 1 if found.lost or lost_numbers or lost_files or broken else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from totalcal.files.steps import Steps
 from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import Memorised
 from totalcal.memory.domain_memory import DomainMemory
-from totalcal.models.process import Context, TuringProcess, as_context
+from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context
 from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
@@ -119,9 +119,15 @@ class Model:
         fitted = self.fitted_sampling
         if draws == "auto" and fitted is not None:
             draws, seed = fitted.draws, seed or fitted.seed or 0
-        given = self.context if context is None else context
-        prediction = self.process.eval().predict(self.inputs(rows), draws=draws, seed=seed, context=given)
-        return replace(prediction, sets=self.sets, gate=self.gate, classes=self.classes)
+        given, inputs = self.context if context is None else context, self.inputs(rows)
+        while True:
+            with SWAPPING:
+                classes, sets, domain = self.classes, self.sets, self.process.domain
+            prediction = self.process.eval().predict(inputs, draws=draws, seed=seed, context=given)
+            if (
+                self.process.domain is domain
+            ):  # else another thread has taught the model: other names and sets
+                return replace(prediction, sets=sets, gate=self.gate, classes=classes)
 
     @property
     def fitted_sampling(self) -> Sampling | None:
@@ -194,14 +200,16 @@ class Model:
             if alike:
                 raise LabelError(f"{alike.pop()} is a class already, but of another type than these labels.")
             names += tuple(new)
+
+        def then(learned: Memorised) -> None:
+            self.sets, self.classes = None if learned.new_classes else self.sets, names
+
         learned = self.process.memorise(
             self.inputs(rows),
             torch.as_tensor(class_numbers(given, names)).long(),
             name or ", ".join(map(str, (names or ())[len(self.classes or ()) :])) or None,
+            then=then,
         )
-        if learned.new_classes:
-            self.sets = None
-        self.classes = names
         return learned if names is None else learned.named(names)
 
     def forget(self, name: str) -> None:
@@ -213,9 +221,12 @@ class Model:
         Raises:
             UnknownNameError: Nothing has this name.
         """
-        gone = self.process.forget(name)
-        if self.classes is not None:
-            self.classes = tuple(each for place, each in enumerate(self.classes) if place not in gone)
+
+        def then(gone: tuple[int, ...]) -> None:
+            if self.classes is not None:
+                self.classes = tuple(each for place, each in enumerate(self.classes) if place not in gone)
+
+        self.process.forget(name, then=then)
 
     def report(self, test: Any, ood: Mapping[str, Any] | None = None) -> "ModelReport":
         """Judge the model on test rows and on rows of other domains, before and after calibration.

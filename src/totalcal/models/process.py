@@ -3,7 +3,8 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from threading import RLock
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,10 @@ HeadLoss = Callable[[Head, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """From a head, embeddings, readouts and labels to the expected NLL and the local KL, as `Head.loss`."""
 
 
+_LEARNING, SWAPPING = RLock(), RLock()
+"""Held while a memory learns, and for the instant in which the new one takes the place of the old."""
+
+Changed = TypeVar("Changed")
 Context: TypeAlias = Batch | tuple[Any, Any] | Mapping[str, Any]
 """Labelled rows: a pair, or a mapping with `labels`."""
 
@@ -252,7 +257,13 @@ class TuringProcess(nn.Module):
 
     @torch.no_grad()
     def memorise(
-        self, inputs: Inputs, labels: Tensor, name: str | None = None, *, batch_size: int = 256
+        self,
+        inputs: Inputs,
+        labels: Tensor,
+        name: str | None = None,
+        *,
+        batch_size: int = 256,
+        then: Callable[[Memorised], object] = lambda learned: None,
     ) -> Memorised:
         """Learn from labelled rows without training: new classes, or known ones in a new domain.
 
@@ -264,6 +275,7 @@ class TuringProcess(nn.Module):
             labels: Their class numbers.
             name: What `forget` will drop them by; made of the classes if not given.
             batch_size: How many rows pass at once.
+            then: Is told what was learned in the same instant (`SWAPPING`) in which predictions know it.
 
         Returns:
             What was learned and what is promised of it; print it.
@@ -290,17 +302,17 @@ class TuringProcess(nn.Module):
         if not len(labels) or not self.domain.taps:
             return self.domain.memorise((), name)
         parts = zip(blocks(inputs, batch_size), labels.split(batch_size), strict=True)
-        domain = copy.deepcopy(self.domain)  # another thread may be predicting with the one that is there
-        rows = [Observed(self.observe(x, domain.taps), y, row_keys(x)) for x, y in parts]
-        learned = domain.memorise(rows, name)
-        self.domain = domain
-        return learned
+        rows = [Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts]
+        return self._with_new_domain(lambda domain: domain.memorise(rows, name), then)
 
-    def forget(self, name: str) -> tuple[int, ...]:
+    def forget(
+        self, name: str, *, then: Callable[[tuple[int, ...]], object] = lambda gone: None
+    ) -> tuple[int, ...]:
         """Drop what was memorised under a name: the model is as if it had never been.
 
         Args:
             name: As in `memorise`.
+            then: As in `memorise`.
 
         Returns:
             The numbers of the classes that are gone; those behind them move down.
@@ -309,10 +321,19 @@ class TuringProcess(nn.Module):
             UnknownNameError: Nothing has this name.
             DomainError: The model has no memory.
         """
-        domain = copy.deepcopy(self.domain)
-        gone = domain.forget(name)
-        self.domain = domain
-        return gone
+        return self._with_new_domain(lambda domain: domain.forget(name), then)
+
+    def _with_new_domain(
+        self, change: Callable[[Domain], Changed], then: Callable[[Changed], object]
+    ) -> Changed:
+        """Change a copy of the memory, which takes its place: predictions see one or the other."""
+        with _LEARNING:
+            domain = copy.deepcopy(self.domain)
+            found = change(domain)
+            with SWAPPING:
+                self.domain = domain
+                then(found)
+        return found
 
     def loss_terms(
         self, embedding: Tensor, labels: Tensor, context: int = 0, generator: torch.Generator | None = None
