@@ -8,6 +8,7 @@ from . import report as report
 from . import scores as scores
 from . import training as training
 from .baselines import BASELINES as BASELINES
+from .calibration.audit import audit as audit
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.calibrate import calibrate_probabilities as calibrate_probabilities
 from .data.preprocessing import Preprocessing as Preprocessing

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from totalcal.calibration.audit import Audit, audit
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
 from totalcal.errors import InputError
 from totalcal.files.reading import read_npz
@@ -60,6 +61,25 @@ def calibrate_files(
     net: Any = made_backbone(str(backbone)) if given is None else load_named(given, backbone)
     rows = labelled_rows(train, label), labelled_rows(held_out, label)
     return calibrate(net, *rows, alpha=alpha, beta=beta)
+
+
+def audit_files(
+    model: Path,
+    rows: Path,
+    output: Path,
+    *,
+    backbone: str | None = None,
+    label: str = "label",
+    new: bool = False,
+) -> Audit:
+    """Write the audit of a file of labelled rows, which the net was trained on unless they are `new`.
+
+    Returns:
+        The audit.
+    """
+    found = audit(load_named(model, backbone), *labelled_rows(rows, label), seen=not new)
+    found.save(output)
+    return found
 
 
 def report_files(

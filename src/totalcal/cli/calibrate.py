@@ -41,6 +41,25 @@ def calibrate(
     typer.echo(f"{model}\nwritten to {output}")
 
 
+@app.command(rich_help_panel="Judge", epilog=Example("totalcal audit it.totalcal train.npz -o audit.html"))
+def audit(
+    file: Path = typer.Argument(..., help="A model file with a memory, as `totalcal calibrate` writes it."),
+    rows: Path = typer.Argument(..., help="Labelled rows: an .npz of `inputs` and `labels`, or a table."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", callback=ends_in(".csv", ".html"), help="The table or the page to write."
+    ),
+    new: bool = typer.Option(False, "--new", help="The net was not trained on these rows."),
+    backbone: str | None = OWN_BACKBONE,
+    label: str = _LABEL,
+    memory: Any = MEMORY,
+) -> None:
+    """Which rows should a person look at? Wrong labels, unfamiliar and ambiguous inputs, copies; in order."""
+    from totalcal.calibration.from_files import audit_files
+
+    found = audit_files(file, rows, output, backbone=backbone, label=label, new=new)
+    typer.echo(f"{found}\nwritten to {output}")
+
+
 @app.command(
     rich_help_panel="Models",
     epilog=Example("totalcal memorise it.totalcal new.npz --name autumn -o grown.totalcal"),
