@@ -286,7 +286,7 @@ def test_an_example_runs_and_draws(script: Path, tmp_path: Path, monkeypatch: py
     ],
 )
 def test_links_into_the_repository_are_brought_home(link: str, becomes: str) -> None:
-    assert SITE["rewritten"](link, "domain.md") == becomes
+    assert SITE["rewritten"](link, "memory.md") == becomes
 
 
 def test_errors_and_pages_that_a_docstring_names_are_links() -> None:

@@ -32,8 +32,8 @@ def run_blocks(page, quickly=False):
     return names
 
 
-def test_the_page_about_the_domain_runs_and_says_which_layers_are_taken(capsys):
-    names = run_blocks(PAGES[0].with_name("domain.md"))
+def test_the_page_about_the_memory_runs_and_says_which_layers_are_taken(capsys):
+    names = run_blocks(PAGES[0].with_name("memory.md"))
     assert capsys.readouterr().out.strip() == "['inputs (vector, 64)', 'relu1 (vector, 32)']"
     assert names["verdict"].auroc > 0.9
 

@@ -1,0 +1,79 @@
+"""Two figures from the records of `benchmarks/learning.py`: what a memory notices, and what it learns.
+
+python docs/figures/memory.py docs/results/records/memory.jsonl docs/images
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+BY = {
+    "entropy": ("entropy", "#9aa5b1", "o"),
+    "far_from_classes": ("unlike any class", "#c9a227", "s"),
+    "far_from_domain": ("unlike the domain", "#5b8e7d", "D"),
+    "unfamiliarity": ("familiarity, the one number", "#1b4965", "*"),
+}
+METHODS = {
+    "memory": ("memory, no training", "#1b4965", "o-"),
+    "gradient": ("last layer trained again on all rows", "#b56576", "s--"),
+    "nearest mean": ("nearest class mean", "#c9a227", "v:"),
+    "10 neighbours": ("10 nearest rows", "#9aa5b1", "D:"),
+}
+Lines = list[dict[str, Any]]
+
+
+def draw_noticed(target: Path, lines: Lines) -> None:
+    """A row per set, a mark per score: the mean over the nets."""
+    found = [line for line in lines if line["kind"] == "noticed"]
+    names = sorted({(line["task"], line["set"]) for line in found}, reverse=True)
+    figure, axes = plt.subplots(figsize=(7.5, 0.42 * len(names) + 1.2), layout="constrained")
+    for by, (title, colour, mark) in BY.items():
+        means = [
+            100 * np.mean([x["auroc"] for x in found if (x["task"], x["set"]) == name and x["by"] == by])
+            for name in names
+        ]
+        size = 150 if mark == "*" else 45
+        axes.scatter(means, range(len(names)), s=size, c=colour, marker=mark, label=title, zorder=3)
+    axes.set_yticks(range(len(names)), [f"{name} ({task})" for task, name in names])
+    axes.set_xlabel("AUROC, %")
+    axes.grid(axis="y", color="#eeeeee")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(target, dpi=130)
+
+
+def draw_learned(target: Path, lines: Lines) -> None:
+    """Error over all classes against labelled rows per new class: a panel per task."""
+    found = [line for line in lines if line["kind"] == "learned"]
+    tasks = sorted({line["task"] for line in found}, reverse=True)
+    figure, panels = plt.subplots(
+        1, len(tasks), figsize=(4 * len(tasks), 3.4), layout="constrained", squeeze=False
+    )
+    for axes, task in zip(panels[0], tasks, strict=True):
+        for method, (title, colour, style) in METHODS.items():
+            rows = sorted({x["rows"] for x in found if (x["task"], x["method"]) == (task, method)})
+            errors = [
+                100
+                * np.mean(
+                    [x["error"] for x in found if (x["task"], x["method"], x["rows"]) == (task, method, n)]
+                )
+                for n in rows
+            ]
+            axes.plot(rows, errors, style, color=colour, label=title, markersize=5)
+        axes.set(
+            title=task, xlabel="labelled rows per new class", ylabel="error over all classes, %", xscale="log"
+        )
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0][0].legend(frameon=False, fontsize=8)
+    figure.savefig(target, dpi=130)
+
+
+if __name__ == "__main__":
+    records, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    everything = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    draw_noticed(folder / "memory_noticed.png", everything)
+    draw_learned(folder / "memory_learned.png", everything)
