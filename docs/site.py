@@ -340,7 +340,7 @@ def _package(file: Path) -> str:
     own = [name for node in _parsed(file).body for name in _defined(node)]
     options = f"      members: {own}\n      show_root_heading: false"  # the title of the page says it
     entry = f"::: {_dotted(file)}\n    options:\n{options}"
-    links = [f"[`{home.rpartition('.')[2]}`][{home}]" for home in _taken(file)]
+    links = [f"[`{home.rpartition('.')[2]}`][{home}]" for home in _taken(file) if _is_documented(home)]
     return f"{entry}\n\nAlso here: {', '.join(links)}." if links else entry
 
 
@@ -356,6 +356,20 @@ def _taken(file: Path) -> list[str]:
         for alias in node.names
         if stub.exists() or alias.name in strings
     ]
+
+
+def _is_documented(home: str) -> bool:
+    """Whether the reference shows it: a class or a function, or a constant with a docstring."""
+    module, _, name = home.rpartition(".")
+    file = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+    if not file.exists():
+        return True
+    body = _parsed(file).body
+    place = next((place for place, node in enumerate(body) if name in _defined(node)), None)
+    if place is None or isinstance(body[place], ast.FunctionDef | ast.ClassDef):
+        return place is not None
+    after = body[place + 1] if place + 1 < len(body) else None
+    return isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
 
 
 def _parsed(file: Path) -> ast.Module:

@@ -24,15 +24,15 @@ def main() -> None:
     noise = torch.rand(len(digits), *digits.shape[1:], generator=torch.Generator().manual_seed(0)) * 2 - 1
     found = {name: model.predict(rows) for name, rows in
              {"new digits": digits, "letters": letters, "noise": noise}.items()}  # fmt: skip
-    plt.rcParams.update({"font.size": 13, "axes.spines.top": False, "axes.spines.right": False})
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=[3, 2], layout="constrained")
+    plt.rcParams.update({"font.size": 14, "axes.spines.top": False, "axes.spines.right": False})
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.6), width_ratios=[5, 4], layout="constrained")
     edges = np.linspace(0, 1, 21)
     for name, colour in (("new digits", "#2a788e"), ("letters", "#b5443f")):
         share = np.histogram(found[name].familiarity, edges)[0] / len(found[name].familiarity)
         left.stairs(100 * share, edges, fill=True, alpha=0.75, color=colour, label=name)
     left.axvline(0.05, color="black", linestyle=":", linewidth=1.2)
-    left.text(0.07, 60, "5 %: not my domain", fontsize=12)
-    left.set(xlabel="familiarity", ylabel="share of inputs, %", xlim=(0, 1), ylim=(0, 100))
+    left.text(0.08, 50, "← 5 %", fontsize=14)
+    left.set(xlabel="familiarity", ylabel="inputs, %", xlim=(0, 1), ylim=(0, 100))
     left.legend(frameon=False, loc="upper right")
     start = np.zeros(len(found))
     for verdict, colour in COLOURS.items():
@@ -42,7 +42,7 @@ def main() -> None:
         right.barh(list(found), share, left=start, color=colour, label=verdict)
         start += share
     right.invert_yaxis()
-    right.set(xlabel="share of inputs, %", xlim=(0, 100))
+    right.set(xlabel="inputs, %", xlim=(0, 100))
     right.spines["left"].set_visible(False)
     right.tick_params(axis="y", length=0)
     figure.legend(
