@@ -56,9 +56,8 @@ class Recipe:
             raise UnknownNameError("model", self.model, MODELS)
         if self.backbone is not None and self.backbone not in BACKBONES:
             raise InputError(
-                f"this file names the net {self.backbone!r}, which nobody has registered. Import the package "
-                "that makes it (totalcal_lab.backbones has the paper's), or hand the net over, "
-                "load(path, backbone=net)."
+                f"this file names the net {self.backbone!r}, which is not registered. Import the package "
+                "that registers it, or pass the net: load(path, backbone=net)."
             )
         for name, value in {**self.arguments, **self.backbone_arguments}.items():
             if not _is_expressible(value):
