@@ -3,8 +3,8 @@
     python soak/mutations.py --mutations 100000 --seed 0 --journal files.jsonl
 
 Each mutation ends in the right answer or in a `TotalcalError`; all else is counted in a losing column and
-shown with the command that repeats it. Cases run in a child process: one that dies, hangs or takes a gigabyte
-ends nothing.
+shown with the command that repeats it. Cases run in a child process with a budget of memory, as `--memory`
+sets it: one that dies, hangs or takes more than its budget and 200 MB ends nothing.
 """
 
 import argparse
@@ -25,12 +25,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from journal import Journal
+from totalcal.files import budget
 
 SECONDS = 10  # of one case on the processor
 PATIENCE = 300  # of one case by the clock: on a busy machine, others have the processor
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where files cost no disk
-GIGABYTE = 1 << 30
-COLUMNS = ("read", "clear", "traceback", "altered", "died", "hung", "over 1 GB")
+BUDGET, SLACK = 800 << 20, 200 << 20
+COLUMNS = ("read", "clear", "traceback", "altered", "died", "hung", "over budget")
 LOSING = COLUMNS[2:]
 NUMBERS = (0, 1, 2, *(2**bits - less for bits in (7, 8, 15, 16, 31, 32, 63, 64) for less in (0, 1)))
 WORDS = (
@@ -173,17 +174,17 @@ def run_case(name: str, number: int, seed: int, folder: Path, sample: Sample) ->
     except TotalcalError as error:
         end = "clear", str(error)
         if isinstance(error.__cause__, MemoryError):
-            end = "over 1 GB", str(error)
+            end = "over budget", str(error)
     except TimeoutError:
         end = "hung", f"more than {SECONDS} s of work, or {PATIENCE} s of waiting"
     except MemoryError as error:
-        end = "over 1 GB", str(error)
+        end = "over budget", str(error)
     except Exception as error:
         end = "traceback", f"{type(error).__name__}: {error}"
     finally:
         _set_timers(0, 0)
     grown = _peak() - before
-    return ("over 1 GB", f"{grown} bytes") if grown > GIGABYTE else end
+    return ("over budget", f"{grown} bytes") if grown > BUDGET + SLACK else end
 
 
 def _memory_from_here() -> int:
@@ -216,7 +217,8 @@ def child(cases: list[tuple[str, int]], seed: int, folder: Path) -> None:
     os.dup2(2, 1)  # what a library prints is no report
     samples = {name: Sample.make(name, folder / name) for name in dict(cases)}
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + 4 * GIGABYTE,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 4 * (BUDGET + SLACK),) * 2)
+    budget.limit_memory(budget.held() + BUDGET)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, number in cases:
         print(json.dumps([name, number]), file=report, flush=True)

@@ -33,7 +33,7 @@ COLUMNS = {
     "wrong": ("altered", "wrong"),
     "segfault": ("died",),
     "hung": ("hung",),
-    "over its memory": ("over 1 GB",),
+    "over budget": ("over budget",),
     "torn": ("torn",),
 }
 
