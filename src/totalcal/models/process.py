@@ -442,7 +442,8 @@ class TuringProcess(nn.Module):
         """
         chosen = self.default_draws if draws == "auto" else draws
         if chosen != "moments":
-            return self.predicted(inputs, self._planned().noise(chosen, seed), context)
+            plan = self._planned()
+            return self.predicted(inputs, plan.noise(chosen, seed), context, plan)
         return self.predicted(inputs, None, context)
 
     @torch.no_grad()
@@ -494,9 +495,11 @@ class TuringProcess(nn.Module):
                 return False
         return True
 
-    def predicted(self, inputs: Inputs, noise: SeedNoise | None, context: Context | None) -> Predictive:
+    def predicted(
+        self, inputs: Inputs, noise: SeedNoise | None, context: Context | None, plan: Plan | None = None
+    ) -> Predictive:
         """`predict` with noise that is at hand, as an exported program has it; None stands for moments."""
-        domain, plan = self.domain, self._planned()  # read once: another thread may put others in their place
+        domain, plan = self.domain, plan or self._planned()  # read once: other threads may put in others
         sampling = BY_MOMENTS if noise is None else Sampling(noise.count, noise.seed)
         chosen: Noise | None = noise
         if sampling.draws == 0 or not (plan.layers or self.latent.width):

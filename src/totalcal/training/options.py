@@ -113,7 +113,12 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Devices and precision of a run, as Lightning Fabric names them; strategy="ddp" for several devices."""
+    """Devices and precision of a run, as Lightning Fabric names them; strategy="ddp" for several devices.
+
+    Several devices take the steps of one, to rounding, where the batches and their contexts divide by the
+    number of devices. Elsewhere each device gets equally many rows: the rest of a batch, fewer rows than
+    devices, is left out, and contexts are rounded down, so that a run on one device learns otherwise.
+    """
 
     accelerator: str = "auto"
     devices: int | str | list[int] = 1
