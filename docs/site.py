@@ -6,6 +6,7 @@ from a page to a source file lead to its place in the reference.
 """
 
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -48,12 +49,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are no files of this folder."""
     for name, make in made_pages().items():
         files.append(File.generated(config, name, content=make()))
+    for tutorial in DOCS.glob("tutorial_*.md"):
+        files.append(File.generated(config, f"{tutorial.stem}.ipynb", content=notebook(tutorial)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns links that lead out of this folder into links of the site."""
-    return rewritten(markdown, page.file.src_uri)
+    name = page.file.src_uri
+    made = rewritten(markdown, name)
+    if not name.startswith("tutorial_"):
+        return made
+    return f"{made}\n\n[This page as a notebook]({name.removesuffix('.md')}.ipynb)\n"
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -65,6 +72,21 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """What is shown where one points at a link is one line."""
     return re.sub(r'(?<= title=")\s+[^"]*', lambda title: " ".join(title.group().split()), output)
+
+
+def notebook(page: Path) -> str:
+    """A page as a Jupyter notebook: its blocks of Python are the cells, and what stands between is text."""
+    parts = re.split(
+        r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    cells: list[dict[str, Any]] = []
+    for number, part in enumerate(parts):
+        cell = {"id": f"cell-{number}", "metadata": {}, "source": part.strip()}
+        if number % 2:
+            cells.append({"cell_type": "code", "execution_count": None, "outputs": [], **cell})
+        elif part.strip():
+            cells.append({"cell_type": "markdown", **cell})
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
 
 
 def made_pages() -> dict[str, Callable[[], str]]:

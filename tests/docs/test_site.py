@@ -330,3 +330,12 @@ def command(once: Annotated[bool, Option("--once", help="Not again.")] = False):
 )
 def test_formulas_have_subscripts_and_numbers_keep_their_signs(html: str, becomes: str) -> None:
     assert SITE["with_formulas"](html) == becomes
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("tutorial_*.md")), ids=lambda page: page.stem)
+def test_a_tutorial_is_a_notebook_too_with_the_same_code(page: Path) -> None:
+    made = json.loads(SITE["notebook"](page))
+    code = [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert code == [block.strip() for block in blocks]
+    assert made["nbformat"] == 4
