@@ -25,7 +25,7 @@ from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
 from totalcal_lab.grid.judging import prediction_in_words
 from totalcal_lab.records.folders import RunFolder
-from totalcal_lab.records.store import append, read_lines
+from totalcal_lab.records.store import append, read_lines, write_lines
 
 
 class Variant(NamedTuple):
@@ -138,13 +138,14 @@ class CorruptionJob:
     def __call__(self) -> None:
         attempt(self.folder, self._work)
 
-    def _work(self, _: RunFolder) -> None:
+    def _work(self, folder: RunFolder) -> None:
         missing = tuple(run for run in self.runs if self.variant not in _judged(run))
         if missing:
             with one_thread():
                 lines = judge_corrupted(self.variant, restored(missing, self.data_dir))
             for run, line in zip(missing, lines, strict=True):
                 append(run.corruptions_file, line, sealed=True)
+        write_lines(folder.records_file, [{"lines": len(self.runs)}])
 
 
 def corruption_jobs(
