@@ -80,6 +80,14 @@ def test_names_can_neither_crash_nor_colour_the_terminal_and_damage_is_named(pla
     assert "1 damaged" in shown
 
 
+@pytest.mark.parametrize("wrong", [{"model": None}, {"task": 3}, {"seed": "0"}, {"epochs": [1]}])
+def test_a_configuration_that_names_no_run_is_damage_in_words(planned, wrong):
+    folder = planned("etp")
+    folder.configure(folder.config | wrong)
+    (found,) = grid_progress([folder]).runs
+    assert found.state is State.DAMAGED
+
+
 def test_a_finished_run_is_done_though_its_net_is_damaged_and_that_is_said(planned):
     from rich.console import Console
 

@@ -41,7 +41,7 @@ def test_bad_rows_are_named_and_the_others_get_their_line(model_file, table, tmp
     done = predict_file(model_file, table, tmp_path / "out.csv")
     assert (done.rows, done.bad_rows) == (150, 3)
     assert (tmp_path / "out.csv.bad").read_text().splitlines() == [
-        "row 2,holds a value that is not a number",
+        "row 2,holds a value that is not a number in the column 'sepal width (cm)'",
         'row 4,"has 3 columns, the header has 4"',
         "row 6,holds NaN or infinity",
     ]

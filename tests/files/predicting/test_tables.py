@@ -84,14 +84,14 @@ def test_bad_rows_are_named_wherever_they_stand(read, perhaps_pyarrow):
     found = read("\n".join(["a,b", *rows]), size=4)
     assert [name for names, _, _ in found for name in names] == ["row 0", "row 9"]
     assert [tuple(complaint) for _, _, complaints in found for complaint in complaints] == [
-        ("row 1", "holds a value that is not a number"),
+        ("row 1", "holds a value that is not a number in the column 'a'"),
         ("row 2", "has 3 columns, the header has 2"),
         ("row 3", "has 0 columns, the header has 2"),
         ("row 4", "holds NaN or infinity"),
         ("row 5", "holds NaN or infinity"),
         ("row 6", "holds NaN or infinity"),
-        ("row 7", "holds a value that is not a number"),
-        ("row 8", "holds a value that is not a number"),
+        ("row 7", "holds a value that is not a number in the column 'a'"),
+        ("row 8", "holds a value that is not a number in the column 'a'"),
     ]
 
 

@@ -104,6 +104,8 @@ def run_progress(folder: RunFolder) -> RunProgress:
             config["seed"],
             config["epochs"],
         )
+        if not (all(isinstance(name, str) for name in kind) and type(seed) is type(epochs) is int):
+            raise InputError("a run is named by texts and whole numbers.")
     except (InputError, KeyError):
         why = unreadable(folder.config_file) or "config.json lacks what names a run."
         return RunProgress(("?", "?", "?"), folder.name, 0, State.DAMAGED, 0, 0, None, why)

@@ -101,8 +101,16 @@ class TableFile:
             try:
                 rows[-1] = [number(fields[column]) for column in self._places]
             except ValueError:
-                reasons[place] = _NO_NUMBER
+                reasons[place] = f"{_NO_NUMBER} in the column {self._without_number(fields)!r}"
         return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
+
+    def _without_number(self, fields: list[str]) -> str:
+        for column in self._places:
+            try:
+                number(fields[column])
+            except ValueError:
+                return self._header[column]
+        raise AssertionError("all of them are numbers")
 
     def _records(self, file: BinaryIO) -> Iterator[list[str]]:
         encoding = "utf-8" if file.tell() else "utf-8-sig"
