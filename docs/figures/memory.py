@@ -1,6 +1,6 @@
 """Two figures from the records of `benchmarks/learning.py`: what a memory notices, and what it learns.
 
-python docs/figures/memory.py docs/results/records/memory.jsonl docs/images
+python docs/figures/memory.py docs/results/records/learning.jsonl docs/images
 """
 
 import json
