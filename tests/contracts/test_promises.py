@@ -188,5 +188,5 @@ def test_predictions_of_external_predictors_still_do():
     draws = as_predictive(logits.expand(4, -1, -1) + torch.randn(4, 200, 3), "logits")
     several = Gate.fitted(draws, logits.argmax(1), Coverage(0.8))
     assert isinstance(draws, Predictive)
-    with pytest.raises(GateError, match="4 draws of their own"):
+    with pytest.raises(GateError, match="4 draws"):
         several(as_predictive(logits, "logits"))

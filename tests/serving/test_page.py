@@ -89,7 +89,7 @@ def test_what_is_no_picture_is_told(page):
 
 def test_it_shows_the_classes_left(page, digits, picture):
     drop(page, picture(digits[0][7]))
-    page.wait_for_selector("#stream:visible")
+    page.wait_for_selector("#result:visible")
     assert "7" in page.locator("#set").inner_text()
 
 

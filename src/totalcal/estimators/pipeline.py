@@ -16,7 +16,8 @@ from totalcal.estimators.classifier import ProcessClassifier
 from totalcal.files.saved import Model
 from totalcal.files.steps import Column, Steps, columns_of
 from totalcal.memory.domain import Memorised
-from totalcal.types import Predictive
+from totalcal.models.process import Context
+from totalcal.types import Draws, Predictive
 
 
 class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
@@ -51,9 +52,17 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
         self.columns_ = columns_of(X)
         return self
 
-    def predict_distribution(self, X: Any) -> Predictive:  # noqa: N803
-        """The whole predictive distribution: what a `Gate` is fitted on and asked about."""
-        return self._classifier.predict_distribution(self._prepared(X))
+    def predict_distribution(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        draws: Draws = "auto",
+        seed: int = 0,
+        context: Context | None = None,
+    ) -> Predictive:
+        """The whole predictive distribution, as `ETPClassifier.predict_distribution` gives it."""
+        rows = self._prepared(X)
+        return self._classifier.predict_distribution(rows, draws=draws, seed=seed, context=context)
 
     def predict_uncertainty(self, X: Any) -> Any:  # noqa: N803
         """A data frame with the entropy, the three terms of the variance, and the mutual information."""

@@ -69,4 +69,4 @@ def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path):
     done = predict(tmp_path / "model.onnx", tmp_path / "rows.npz", "-o", tmp_path / "out.csv")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
-    assert "cannot be read as an .onnx" in done.stderr
+    assert "UnreadableFileError" in done.stderr
