@@ -215,3 +215,24 @@ def test_monitors_of_one_file_bet_each_in_their_own_way_and_go_on_as_they_began(
     again = [Monitor.from_json(monitor.for_another_stream(7).as_json()) for _ in range(2)]
     assert len({each.update({"unfamiliarity": rows}).capital["unfamiliarity"] for each in again}) == 1
     assert np.mean(np.array(capital) > 20) < 0.05 + 3 * np.sqrt(0.05 / 200)
+
+
+def test_it_says_which_way_inputs_moved():
+    names = "unfamiliarity", "far_from_domain", "far_from_classes"
+    monitor = Monitor.start({name: stream(400, seed) for seed, name in enumerate(names)})
+    rows = {name: stream(300, 10 + seed) for seed, name in enumerate(names)}
+    assert "rather than" not in str(monitor.update(rows))
+    rows["far_from_classes"], rows["unfamiliarity"] = rows["far_from_classes"] + 5, rows["unfamiliarity"] + 5
+    status = monitor.update(rows)
+    assert set(status.alarms) == {"unfamiliarity", "far_from_classes"}
+    assert "inputs are unlike any class" in str(status)
+
+
+def test_acceptance_is_counted_by_class_through_files_and_merges():
+    monitor = Monitor.start({"entropy": stream(100, 0)})
+    accepted, predicted = np.arange(100) % 4 > 0, np.where(np.arange(100) < 50, "cat", "dog")
+    monitor.update({"entropy": stream(100, 1)}, accepted & (predicted == "cat"), predicted)
+    again = Monitor.from_json(json.loads(json.dumps(monitor.as_json())))
+    assert again.status.by_class == {"cat": (50, 37), "dog": (50, 0)}
+    assert again.merged(monitor).by_class == {"cat": (100, 74), "dog": (100, 0)}
+    assert "0.0% of dog" in str(again.status)

@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 NLL, OVERCONFIDENCE = "nll", "overconfidence"
+_WAYS = {"far_from_domain": "far from everything seen", "far_from_classes": "unlike any class"}
 WITH_LABELS = frozenset({NLL, OVERCONFIDENCE})
 
 _EDGES = np.geomspace(1e-6, 1e4, 1023)
@@ -31,6 +32,7 @@ made from the held-out rows they would set these apart from new ones."""
 _POWERS = (0.1, 0.3, 0.6)
 _TENTHS = 10
 _BLOCK = 256
+_ENOUGH = 30  # rows of a class
 _MILLION = 10**6
 
 
@@ -212,6 +214,7 @@ class Status:
         rank_shares: By score, how many rows rank in each tenth of the held-out ones: even when all is well.
         means: By score, that of the held-out rows and that of the stream.
         labelled: How many labels have come.
+        by_class: By predicted class, how many rows were decided about, and how many of these accepted.
     """
 
     rows: int
@@ -221,6 +224,7 @@ class Status:
     rank_shares: Mapping[str, Floats]
     means: Mapping[str, tuple[float, float]]
     labelled: int
+    by_class: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def in_order(self) -> bool:
@@ -229,7 +233,8 @@ class Status:
     def __str__(self) -> str:
         said = [f"{self.rows} {'row' if self.rows == 1 else 'rows'}"]
         if self.accepted is not None:
-            said.append(f"{self.accepted:.1%} accepted")
+            least = self._least_accepted()
+            said.append(f"{self.accepted:.1%} accepted{least}")
         if self.in_order:
             said.append("no sign of a shift")
         if self.labelled:
@@ -239,7 +244,22 @@ class Status:
                 f"{held_out:+.3f} held out"
             )
         said += [f"alarm: {name} shifted, noticed at row {row}" for name, row in self.alarms.items()]
+        if (
+            any(name in self.alarms for name in ("unfamiliarity", *_WAYS))
+            and _WAYS.keys() <= self.capital.keys()
+        ):
+            said.append(
+                f"inputs are {_WAYS[max(_WAYS, key=lambda name: self.capital[name])]}, rather than the other"
+            )
         return "; ".join(said)
+
+    def _least_accepted(self) -> str:
+        """The class of which the smallest share was accepted, among those with rows enough to say so."""
+        shares = {name: yes / rows for name, (rows, yes) in self.by_class.items() if rows >= _ENOUGH}
+        if len(shares) < 2:
+            return ""
+        name = min(shares, key=lambda each: shares[each])
+        return f" ({shares[name]:.1%} of {name}, the least of all classes)"
 
 
 @dataclass
@@ -256,6 +276,7 @@ class Monitor:
         rows: How many rows of the stream were seen.
         decided: How many of them a gate decided about.
         accepted: How many it accepted.
+        by_class: The same two by predicted class.
 
     Example:
         >>> monitor = Monitor.start({"entropy": np.linspace(0.01, 1, 200)})
@@ -268,6 +289,7 @@ class Monitor:
     rows: int = 0
     decided: int = 0
     accepted: int = 0
+    by_class: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -302,12 +324,18 @@ class Monitor:
             {name: Detector.start(values, level, seed) for name, values in scores.items()}, false_alarms
         )
 
-    def update(self, scores: Mapping[str, npt.ArrayLike], accepted: npt.ArrayLike | None = None) -> Status:
+    def update(
+        self,
+        scores: Mapping[str, npt.ArrayLike],
+        accepted: npt.ArrayLike | None = None,
+        predicted: Sequence[Any] | None = None,
+    ) -> Status:
         """Take rows in, in order.
 
         Args:
             scores: One array per score. Any may be left out: labels, and with them the loss, come later.
             accepted: Which of the rows a gate accepted, if there is one.
+            predicted: The classes predicted for them, to count by class what was accepted.
 
         Returns:
             The status after these rows.
@@ -336,6 +364,9 @@ class Monitor:
             flags = np.asarray(accepted, dtype=bool)
             self.decided += flags.size
             self.accepted += int(flags.sum())
+            for name, flag in zip(() if predicted is None else predicted, flags.tolist(), strict=False):
+                rows, yes = self.by_class.get(str(name), (0, 0))
+                self.by_class[str(name)] = rows + 1, yes + flag
         return self.status
 
     def for_another_stream(self, seed: int | None = None) -> "Monitor":
@@ -370,6 +401,11 @@ class Monitor:
             self.rows + other.rows,
             self.decided + other.decided,
             self.accepted + other.accepted,
+            {
+                name: (mine[0] + theirs[0], mine[1] + theirs[1])
+                for name in {**self.by_class, **other.by_class}
+                for mine, theirs in [(self.by_class.get(name, (0, 0)), other.by_class.get(name, (0, 0)))]
+            },
         )
 
     @property
@@ -384,6 +420,7 @@ class Monitor:
             {name: each.ranks / max(each.step, 1) for name, each in watched},
             {name: each.means for name, each in watched},
             self.detectors[OVERCONFIDENCE].step if OVERCONFIDENCE in self.detectors else 0,
+            dict(self.by_class),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -393,6 +430,7 @@ class Monitor:
             "rows": self.rows,
             "decided": self.decided,
             "accepted": self.accepted,
+            "by_class": [[name, rows, yes] for name, (rows, yes) in self.by_class.items()],
             "detectors": {name: each.as_json() for name, each in self.detectors.items()},
         }
 
@@ -400,9 +438,9 @@ class Monitor:
     def from_json(cls, content: Mapping[str, Any]) -> "Monitor":
         """The monitor that `as_json` described."""
         detectors = {name: Detector.from_json(each) for name, each in content["detectors"].items()}
-        return cls(
-            detectors, content["false_alarms"], content["rows"], content["decided"], content["accepted"]
-        )
+        by_class = {str(name): (int(rows), int(yes)) for name, rows, yes in content["by_class"]}
+        counts = content["rows"], content["decided"], content["accepted"]
+        return cls(detectors, content["false_alarms"], *counts, by_class)
 
 
 def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict[str, Floats]:
@@ -416,6 +454,8 @@ def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict
     found = {"entropy": np.maximum(_on_host(prediction.entropy), 0)}
     if prediction.domain is not None:
         found["unfamiliarity"] = _on_host(prediction.unfamiliarity)
+        for name in _WAYS:  # far from everything that was seen, or unlike any class of it: which one moved?
+            found[name] = np.maximum(_on_host(getattr(prediction.domain, name)), 0)
     if labels is not None:
         chosen = probabilities[np.arange(len(probabilities)), _on_host(labels).astype(np.int64)]
         found |= label_scores(chosen, probabilities.max(1))

@@ -54,8 +54,8 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     start = monitor.rows
     rows: list[int] = []
     capital: dict[str, list[float]] = {name: [] for name in monitor.detectors}
-    for scores, accepted in _blocks(predictions, list(monitor.detectors)):
-        status = monitor.update(scores, accepted)
+    for scores, accepted, predicted in _blocks(predictions, list(monitor.detectors)):
+        status = monitor.update(scores, accepted, predicted)
         rows.append(status.rows - start)
         for name, history in capital.items():
             history.append(float(np.log10(max(status.capital[name], 1e-300))))
@@ -111,7 +111,11 @@ def draw(watched: Watched, output: Path) -> None:
     figure.savefig(output, dpi=120)
 
 
-def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArray[Any]], list[bool] | None]]:
+_Block = tuple[dict[str, npt.NDArray[Any]], list[bool] | None, list[Any] | None]
+"""Scores, which rows were accepted, and the classes predicted for them."""
+
+
+def _blocks(path: Path, names: list[str]) -> Iterator[_Block]:
     if not path.is_file():
         raise InputError(f"there is no table {path}.")
     with _opened(path) as (columns, rows):
@@ -124,7 +128,8 @@ def _blocks(path: Path, names: list[str]) -> Iterator[tuple[dict[str, npt.NDArra
         column_places(path, columns, known)
         with _as_table(path):
             while block := list(islice(rows, _BLOCK)):
-                yield _scores(path, block, known, by_label), _accepted(block)
+                predicted = [row["class"] for row in block] if "class" in columns else None
+                yield _scores(path, block, known, by_label), _accepted(block), predicted
 
 
 @contextmanager

@@ -116,6 +116,7 @@ class Service:
             self.monitor.update(
                 dict(zip(known, watched[:, is_answered], strict=True)),
                 None if self.saved.gate is None else accepted,
+                [name for name, known in zip(found.best, is_answered, strict=True) if known],
             )
 
     def close(self) -> None:
@@ -134,6 +135,7 @@ class Service:
         return {
             "rows": status.rows,
             "accepted": status.accepted,
+            "accepted_by_class": {name: yes / rows for name, (rows, yes) in status.by_class.items()},
             "alarms": dict(status.alarms),
             "log10_capital": {name: float(np.log10(max(c, 1e-300))) for name, c in status.capital.items()},
             "rank_shares": {name: shares.tolist() for name, shares in status.rank_shares.items()},

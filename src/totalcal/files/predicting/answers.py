@@ -16,7 +16,7 @@ from totalcal.errors import GateError, InputError, TotalcalError
 from totalcal.files.container import check_digest, read_container
 from totalcal.files.predicting.inputs import Rows, rows_of
 from totalcal.files.predicting.raw import RawTable
-from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITY, uncertainty
+from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES, uncertainty
 
 if TYPE_CHECKING:
     from totalcal.files.saved import Model
@@ -160,7 +160,7 @@ def class_names(saved: "Model") -> tuple[Any, ...]:
 
 def score_names(saved: "Model") -> tuple[str, ...]:
     """The uncertainties that an answer of this model has, in the order of a table."""
-    return (*UNCERTAINTIES, UNFAMILIARITY) if saved.process.domain.taps else tuple(UNCERTAINTIES)
+    return (*UNCERTAINTIES, *UNFAMILIARITIES) if saved.process.domain.taps else tuple(UNCERTAINTIES)
 
 
 def p_value_names(saved: "Model") -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from totalcal.uncertainties import (
     FAMILIARITY,
     P_VALUES,
     UNCERTAINTIES,
-    UNFAMILIARITY,
+    UNFAMILIARITIES,
     how_unlike,
     why_rejected,
 )
@@ -159,7 +159,7 @@ class ExportedModel:
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return tuple(name for name in (*UNCERTAINTIES, UNFAMILIARITY) if name in self.description.outputs)
+        return tuple(name for name in (*UNCERTAINTIES, *UNFAMILIARITIES) if name in self.description.outputs)
 
     def rows(self, inputs: Path, workers: int) -> Rows:
         return rows_of(inputs, self.description.rows, manifests=True, workers=workers)
