@@ -70,6 +70,13 @@ def test_a_hostile_setting_is_refused_when_the_file_is_read(sound, tmp_path, pla
         totalcal.load(path)
 
 
+def test_a_memory_whose_tensor_has_another_name_is_refused_when_it_is_read(sound, tmp_path):
+    tensors = sound.tensors.replace(b"domain.group_log_p_at_zero", b"domain.group_log_q_at_zero")
+    write_container(tmp_path / "m.totalcal", sound._replace(tensors=tensors))
+    with pytest.raises(ModelFileError, match="memory is not as it should be"):
+        totalcal.load(tmp_path / "m.totalcal")
+
+
 def test_a_sound_file_is_read(sound, tmp_path):
     write_container(tmp_path / "m.totalcal", sound)
     assert totalcal.load(tmp_path / "m.totalcal").predict(torch.zeros(2, 4)).probabilities.shape == (2, 3)

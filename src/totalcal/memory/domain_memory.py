@@ -38,6 +38,7 @@ _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
 _AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _FARTHEST = torch.finfo(torch.float32).max
+_STAGES = ("each", "group")  # of the tail probabilities
 
 
 @dataclass
@@ -442,6 +443,8 @@ class DomainMemory(Domain):
             prefix = f"sets.{index}."
             theirs = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
             memory.sets.append(LearnedSet(tensors=theirs, **each))
+        for stage in _STAGES:
+            memory._tails(stage)  # all are there, whatever the others are called
         memory._check_shapes()
         memory._refit()
         return memory
