@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from totalcal.functional.local_linear import local_linear, paired_draws
+from totalcal.functional.local_linear import local_linear
 
 LIMIT = 11.0
 
@@ -72,24 +72,6 @@ def test_a_draw_for_each_epsilon_runs_under_vmap() -> None:
     with torch.no_grad():
         drawn = torch.vmap(lambda epsilon: local_linear(inputs, *weights, epsilon, LIMIT).output)(epsilons)
     assert_close(drawn, expected)
-
-
-@pytest.mark.parametrize("rows_are_drawn", [False, True])
-@pytest.mark.parametrize("draws", [1, 2, 7])
-@torch.no_grad()
-def test_draws_come_in_pairs_of_opposite_noise(draws: int, rows_are_drawn: bool) -> None:
-    inputs, *weights, _ = arguments(with_bias=True)
-    rows = inputs + torch.arange(draws if rows_are_drawn else 1).view(-1, 1, 1)
-    half = torch.randn((draws + 1) // 2, 5, 3, dtype=torch.float64)
-    epsilons = torch.cat([half, -half])[:draws]
-    expected = [
-        by_autograd(x, *weights, e) for x, e in zip(rows.expand(draws, -1, -1), epsilons, strict=True)
-    ]
-    supply = iter(half)
-    before = rows.clone()
-    found = paired_draws(rows, *weights, lambda _: next(supply), LIMIT, draws)
-    assert torch.equal(rows, before), "somebody may have kept them"
-    assert_close(found, torch.stack(expected))
 
 
 def test_half_precision_around_it_does_not_reach_the_variance() -> None:

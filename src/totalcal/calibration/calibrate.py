@@ -168,8 +168,8 @@ def calibrate_probabilities(
         >>> sure = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).repeat(100, 1)
         >>> labels = torch.tensor([0, 1, 1, 0, 0, 1, 0, 1]).repeat(25)  # wrong in a quarter of the rows
         >>> model = calibrate_probabilities(sure, labels)
-        >>> round(float(model.predict(sure).confidence[0]), 1)
-        0.7
+        >>> bool(abs(model.predict(sure).confidence[0] - 0.75) < 0.03)
+        True
     """
     names = None if classes is None else tuple(classes)
     given, truth = check_predictions(both_columns(plain(probabilities)), _numbers(labels, names))

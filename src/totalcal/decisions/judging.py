@@ -43,7 +43,7 @@ class JudgedScores:
         Example:
             >>> judged = judge_scores([0.9] * 80 + [0.2] * 20, [True] * 76 + [False] * 24)
             >>> judged.probability([0.9, 0.2]).round(2)
-            array([0.94, 0.02])
+            array([0.94, 0.05])
         """
         low, high = self.probabilities(scores)
         return np.asarray(high / (1 - low + high))

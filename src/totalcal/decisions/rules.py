@@ -62,13 +62,16 @@ class FalseRejection:
         check_share(self.rate, "the rate of false rejections")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
+        """The largest score that is accepted, from held-out rows."""
         return conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
 
     def split(self, shares: Sequence[float]) -> list["FalseRejection"]:
+        """A rule for each of several bars, with its share of what is allowed."""
         return [FalseRejection(self.rate * share) for share in shares]
 
     @property
     def promise(self) -> str:
+        """What holds for new rows, in words."""
         return f"of the inputs answered rightly, at most {self.rate:.3g} are rejected (on average)"
 
 
@@ -82,13 +85,16 @@ class Coverage:
         check_share(self.share, "the coverage")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
+        """The largest score that is accepted, from held-out rows."""
         return conformal_quantile(scores, self.share, "rows")
 
     def split(self, shares: Sequence[float]) -> list["Coverage"]:
+        """A rule for each of several bars, with its share of what is allowed."""
         return [Coverage(1 - (1 - self.share) * share) for share in shares]
 
     @property
     def promise(self) -> str:
+        """What holds for new rows, in words."""
         return f"at least {self.share:.3g} of the inputs are accepted (on average)"
 
 
@@ -111,6 +117,7 @@ class Risk:
         check_share(self.confidence, "the confidence")
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
+        """The largest score that is accepted, from held-out rows."""
         candidates = _candidates(scores)
         below = is_accepted(scores, candidates[:, None])  # [candidates, rows]
         safe = self.bounds((below & wrong).sum(1), below.sum(1)) <= self.limit
@@ -131,6 +138,7 @@ class Risk:
         return np.where(right > 0, betaincinv(mistakes + 1, np.maximum(right, 1), level), 1.0)
 
     def split(self, shares: Sequence[float]) -> list["Risk"]:
+        """A rule for each of several bars, with its share of what is allowed."""
         if len(shares) > 1:
             raise GateError(
                 f"a risk is promised for one bar, but {len(shares)} were asked for: a second bar changes "
@@ -140,6 +148,7 @@ class Risk:
 
     @property
     def promise(self) -> str:
+        """What holds for new rows, in words."""
         return (
             f"of the accepted inputs, at most {self.limit:.3g} are answered wrongly "
             f"(with confidence {self.confidence:.3g})"

@@ -330,7 +330,7 @@ def save(
 
     Example:
         >>> import tempfile, totalcal
-        >>> model = totalcal.etp(totalcal.backbones.mlp(4, 3), num_classes=3)
+        >>> model = totalcal.etp(totalcal.nets.mlp(4, 3), num_classes=3)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save(model, f"{folder}/iris.totalcal", classes=["setosa", "versicolor", "virginica"])
         ...     load(f"{folder}/iris.totalcal").classes

@@ -24,7 +24,7 @@ class Sums:
 
     >>> sums = Sums.empty(num_classes=2, width=1)
     >>> sums.add(torch.tensor([[0.0], [2.0], [5.0]]), torch.tensor([0, 0, 1]))
-    >>> sums.counts, sums.totals.flatten(), sums.squares
+    >>> sums.counts, sums.totals.flatten(), sums.squares.round()
     (tensor([2, 1]), tensor([2., 5.], dtype=torch.float64), tensor([[29.]], dtype=torch.float64))
     """
 

@@ -108,7 +108,8 @@ class Plan:
             else:
                 self.is_parallel = True
                 return found
-        found = torch.stack([once(*each) for each in zip(*given, strict=True)])
+        # Each draw gets a tensor of its own: a net may write into it, which a graph of views would not bear.
+        found = torch.stack([once(*(part.clone() for part in each)) for each in zip(*given, strict=True)])
         if may_be_parallel:
             self.is_parallel = False
         return found

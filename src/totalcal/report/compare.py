@@ -217,8 +217,8 @@ def bootstrap_difference(
     Example:
         >>> rows = np.arange(10.0)
         >>> found = bootstrap_difference(np.mean, [([rows], [rows + 1])])
-        >>> found.mean, found.low, found.high
-        (1.0, 1.0, 1.0)
+        >>> [round(value, 6) for value in (found.mean, found.low, found.high)]
+        [1.0, 1.0, 1.0]
     """
     draw = np.random.default_rng(0)
 
