@@ -9,7 +9,7 @@ import pytest
 
 import totalcal_lab
 
-SOURCES = sorted(Path(totalcal_lab.__path__[0]).rglob("*.py*"))
+SOURCES = sorted(file for file in Path(totalcal_lab.__path__[0]).rglob("*") if file.suffix in (".py", ".pyi"))
 
 
 def imported(source: Path) -> Iterator[tuple[str, str]]:

@@ -10,5 +10,11 @@ CHECKS = Path(__file__).parents[1] / "simulated" / "checks.py"
 
 def test_everything_works_on_a_simulated_device():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:xdist", str(CHECKS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TOTALCAL_SIMULATED_DEVICE": "1"},
+    )
     assert done.returncode == 0, done.stdout[-6000:]
