@@ -145,7 +145,16 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[dict[str, Any]]]]:
         table = csv_records(file, path)
         with _as_table(path):
             columns = next(table, [])
-        yield columns, (dict(zip(columns, fields, strict=False)) for fields in table if fields)
+        yield columns, (_by_column(path, columns, fields) for fields in table if fields)
+
+
+def _by_column(path: Path, columns: list[str], fields: list[str]) -> dict[str, Any]:
+    if len(fields) != len(columns):
+        raise InputError(
+            f"{path} has {len(columns)} columns, but a row of {len(fields)} values: it was cut or changed. "
+            "Make it again with totalcal predict."
+        )
+    return dict(zip(columns, fields, strict=True))
 
 
 @contextmanager
