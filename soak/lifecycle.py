@@ -20,6 +20,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -305,7 +306,8 @@ class Life(RuleBasedStateMachine):
 
         service = Service(self.model)
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):  # its log
-            said = asyncio.run(ask(application(service)))
+            with ThreadPoolExecutor(1) as outside:  # a browser of other tests has a loop in this thread
+                said = outside.submit(asyncio.run, ask(application(service))).result()
             service.close()
         assert {each["digest"] for each in said} == {self.model.digest}
         found = np.array([list(each["predictions"][0]["probabilities"].values()) for each in said])

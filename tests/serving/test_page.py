@@ -97,7 +97,7 @@ def test_it_shows_the_monitor(page, digits, picture):
     drop(page, picture(digits[0][7]))
     page.wait_for_selector("#stream:visible")
     assert re.match(r"\d+ rows?; ", page.locator("#watched").inner_text())
-    assert page.locator("#ranks figure").count() == 2
+    assert page.locator("#ranks figure").count() == 4  # both scores, and the two reasons
     assert page.locator("#ranks .tenths").first.locator("i").count() == 10
 
 

@@ -77,6 +77,7 @@ def _started(root):
     return command
 
 
+@pytest.mark.exhaustive  # its workers may outlive it for minutes on a busy machine
 def test_killed_workers_a_killed_command_and_ctrl_c_change_nothing(tmp_path, undisturbed):
     root = tmp_path / "runs"
     command = _started(root)

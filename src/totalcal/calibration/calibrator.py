@@ -153,10 +153,11 @@ def fit_calibrator(
         LabelError: If a label is not a class.
 
     Example:
-        >>> logits = torch.randn(2000, 3, generator=torch.Generator().manual_seed(0))
-        >>> labels = torch.distributions.Categorical(logits=logits).sample()
-        >>> fit_calibrator(3 * logits, labels).name  # three times too sure
-        'temperature'
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = torch.randn(2000, 3, generator=generator)
+        >>> labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+        >>> 2.5 < fit_calibrator(3 * logits, labels).temperature < 3.5  # three times too sure
+        True
     """
     logits = logits.detach().cpu().double()
     logits = logits[None] if logits.dim() == 2 else logits
