@@ -163,10 +163,8 @@ def test_a_table_with_a_damaged_cell_is_told(model_file, table, damage):
         watch_file(path, model_file)
 
 
-def test_a_row_that_was_cut_is_named_and_not_taken_for_a_short_one(tmp_path):
-    from totalcal.decisions.watching import _blocks
-
-    table = tmp_path / "answers.csv"
-    table.write_text("row,entropy,class\n0,0.5,a\n1,0.25\n")
-    with pytest.raises(InputError, match="a row of 2 values"):
-        list(_blocks(table, ["entropy"]))
+def test_a_row_that_was_cut_is_named_and_not_taken_for_a_short_one(table, model_file):
+    path = table([0.1, 0.2, 0.3])
+    path.write_text(path.read_text() + "row 3,0.9,0.1,0.5\n")
+    with pytest.raises(InputError, match="a row of 4 values"):
+        watch_file(path, model_file)
