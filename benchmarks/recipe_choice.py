@@ -8,12 +8,14 @@ as means over the 19 corruptions of some of them, severity by severity. No test 
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from domain_choice import is_of_images
 
 from totalcal_lab.corruptions import CORRUPTIONS
+from totalcal_lab.data import task
 from totalcal_lab.grid.building import load_data, restored_predictor
 from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.corruptions import Restored, Variant, judge_corrupted
@@ -21,6 +23,10 @@ from totalcal_lab.records.folders import RunFolder, run_folders
 from totalcal_lab.records.store import read
 
 SEVERITIES = (1, 3, 5)
+
+
+def is_of_images(config: Mapping[str, Any]) -> bool:
+    return not config["needs"] and task(config["task"]).kind == "image"
 
 
 def in_words(run: RunFolder, images: int, data_dir: Path | None) -> str:
