@@ -1,8 +1,9 @@
-"""What totalcal installs, from the metadata of what is installed: a page of licences, and exact versions.
+"""What totalcal installs, from the metadata of what is installed: licences as stated, and exact versions.
 
-python deploy/licences.py            # writes docs/licences.md and deploy/pinned.txt
+python deploy/licences.py            # writes licences.csv and pinned.txt beside this file
 """
 
+import csv
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -10,17 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 _LONGEST = 80
-_HEAD = """# Licences of installed packages
-
-Every package that `pip install 'totalcal[all]' totalcal-lab` brings, with the versions that the tests ran
-with. To install exactly these: `pip install --constraint deploy/pinned.txt 'totalcal[all]' totalcal-lab`.
-Both are under the MIT licence. `make licences` writes this page from the packages' own metadata.
-
-| package | version | licence, as stated by the package |
-| --- | --- | --- |
-"""
 
 
 def needed(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -73,10 +65,12 @@ def version(package: Distribution) -> str:
 
 def main() -> None:
     packages = everything(("totalcal", frozenset({"all"})), ("totalcal-lab", frozenset()))
-    rows = [f"| {name} | {version(package)} | {licence(package)} |" for name, package in packages.items()]
-    (ROOT / "docs" / "licences.md").write_text(_HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    with (HERE / "licences.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["package", "version", "licence"])
+        table.writerows((name, version(package), licence(package)) for name, package in packages.items())
     pins = [f"{name}=={version(package)}" for name, package in packages.items()]
-    (ROOT / "deploy" / "pinned.txt").write_text("\n".join(pins) + "\n", encoding="utf-8")
+    (HERE / "pinned.txt").write_text("\n".join(pins) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
