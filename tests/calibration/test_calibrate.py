@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 import totalcal
 from totalcal.calibration.splitting import OverlapWarning
+from totalcal.decisions.monitor import watched_scores
 from totalcal.errors import InputError, LabelError
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
@@ -101,6 +102,24 @@ def test_too_few_rows_are_said_with_numbers():
     assert any("39 correct answers" in promise for promise in model.summary.promises)
     with pytest.raises(InputError, match="there are 5 held-out rows"):
         calibrated(rows=5)
+
+
+def test_it_starts_a_monitor_that_finds_a_shift_and_ends_when_the_model_learns(tmp_path):
+    model = calibrated(rows=600)
+    model.save(tmp_path / "it.totalcal")
+    monitor = totalcal.load(tmp_path / "it.totalcal", backbone=too_sure()).monitor
+    rows, truth = drawn(400, 9)
+    assert monitor.update(watched_scores(model.predict(rows), truth)).in_order
+    assert "far from everything seen" in str(monitor.update(watched_scores(model.predict(rows + 9))))
+    model.memorise(torch.tensor([9.0, 9.0]) + drawn(60, 5)[0] / 4, [3] * 60)
+    assert model.monitor is None
+
+
+def test_labels_of_named_classes_may_be_numbers_as_well():
+    model, (rows, truth) = calibrated(classes=["a", "b", "c"]), drawn(200, 3)
+    by_name = [("a", "b", "c")[place] for place in truth]
+    assert str(totalcal.audit(model, rows, truth)) == str(totalcal.audit(model, rows, by_name))
+    assert str(model.report((rows, truth)).verdict) == str(model.report((rows, by_name)).verdict)
 
 
 def test_groups_are_kept_together():

@@ -120,21 +120,6 @@ def test_means_are_those_of_the_scores():
     assert seen == pytest.approx(rows.mean(), abs=1e-6)
 
 
-def test_a_state_of_before_means_were_kept_still_reads():
-    monitor = watching()
-    monitor.update({"unfamiliarity": stream(200, 1)})
-    content = monitor.as_json()
-    old = content["detectors"]["unfamiliarity"]
-    old["log_capital"] = monitor.detectors["unfamiliarity"].bettor.log_capital.tolist()
-    for name in ("sums", "log_total", "shares"):
-        del old[name]
-    again = Monitor.from_json(content)
-    assert again.status.capital == pytest.approx(monitor.status.capital)
-    assert again.status.means["unfamiliarity"] == pytest.approx(
-        monitor.status.means["unfamiliarity"], rel=0.02
-    )
-
-
 def test_rows_of_another_domain_are_noticed_within_ten():
     monitor = watching()
     monitor.update({"unfamiliarity": stream(1000, 2)})

@@ -19,7 +19,7 @@ from totalcal.report.blocks import Block, Chapter, Gallery, Picture, Prose, Sect
 from totalcal.report.drawing import address
 from totalcal.report.page import page
 from totalcal.report.table import Entry, Table
-from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, class_numbers, plain
+from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, label_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.types import Predictive
 
@@ -136,10 +136,7 @@ def audit(
     Example:
         `totalcal.audit(model, inputs, labels).of("mislabelled")[:20]`
     """
-    known = plain(labels)
-    numbers = (
-        known if known.dtype.kind in "iu" and model.classes is None else class_numbers(labels, model.classes)
-    )
+    numbers = label_numbers(labels, model.classes)
     domain = model.process.domain
     rows = model.inputs(inputs)
     bare = replace(model, preprocessing=None, steps=None)

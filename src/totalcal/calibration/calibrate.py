@@ -13,6 +13,7 @@ from totalcal.calibration.splitting import HeldOutSplit, check_apart, rows_for, 
 from totalcal.calibration.summary import Summary
 from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide
 from totalcal.decisions.gate import Gate
+from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
@@ -23,7 +24,7 @@ from totalcal.memory.rows import row_keys
 from totalcal.models.process import TuringProcess
 from totalcal.models.softmax import softmax
 from totalcal.nets import log_probabilities
-from totalcal.scores.arrays import Values, check_predictions, class_numbers, plain
+from totalcal.scores.arrays import Values, check_predictions, label_numbers, plain
 from totalcal.scores.calibration import ece
 from totalcal.scores.external import eval_mode
 from totalcal.scores.fit import error, nll
@@ -172,7 +173,7 @@ def calibrate_probabilities(
         True
     """
     names = None if classes is None else tuple(classes)
-    given, truth = check_predictions(both_columns(plain(probabilities)), _numbers(labels, names))
+    given, truth = check_predictions(both_columns(plain(probabilities)), label_numbers(labels, names))
     if len(truth) < _FEWEST:
         raise InputError(f"there are {len(truth)} rows, and nothing can be calibrated on so few.")
     inputs, numbers = torch.from_numpy(given), torch.from_numpy(truth).long()
@@ -256,21 +257,14 @@ def _on(net: nn.Module, inputs: Inputs) -> Inputs:
 def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> TensorSource:
     """A table and its labels, after the steps and the standardisation of an estimator."""
     table, labels = rows
-    return TensorSource(model.inputs(table), torch.as_tensor(class_numbers(labels, names)))
+    return TensorSource(model.inputs(table), torch.as_tensor(label_numbers(labels, names)))
 
 
 def _as_tensors(_: Any, rows: Any, names: Sequence[ClassName] | None) -> Any:
     """A pair with labels in NumPy, or with names of classes for labels, as tensors; all else as it is."""
     if isinstance(rows, tuple) and len(rows) == 2 and not isinstance(rows[1], Tensor):
-        return rows[0], torch.as_tensor(_numbers(rows[1], names)).long()
+        return rows[0], torch.as_tensor(label_numbers(rows[1], names)).long()
     return rows
-
-
-def _numbers(labels: Values, names: Sequence[ClassName] | None) -> Any:
-    """The numbers of classes, where labels are not numbers already."""
-    given = plain(labels)
-    are_numbers = given.dtype.kind in "iu" and not any(isinstance(name, int) for name in names or ())
-    return given if are_numbers else class_numbers(given, names)
 
 
 def _gathered(held_out: Data, batch_size: int) -> tuple[Inputs, Tensor]:
@@ -360,7 +354,8 @@ def _finished(
         promises=tuple(promises),
         notes=tuple(notes),
     )
-    return replace(start, gate=gate, sets=sets, summary=summary)
+    monitor = Monitor.start(watched_scores(prediction, rows.labels))
+    return replace(start, gate=gate, sets=sets, summary=summary, monitor=monitor)
 
 
 def _gate(choice: Choice | None, rows: HeldOut, alpha: float, beta: float) -> tuple[Gate | None, list[str]]:

@@ -14,7 +14,7 @@ from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.errors import GateError, LabelError
 from totalcal.inputs import Inputs, as_inputs, blocks, joined, labelled
 from totalcal.report.model_page import Cover, Domain, Example, Judged, ModelReport
-from totalcal.scores.arrays import class_numbers, plain
+from totalcal.scores.arrays import label_numbers, plain
 from totalcal.scores.streaming import Rows
 from totalcal.scores.streaming import blocks as row_blocks
 from totalcal.types import Predictive
@@ -116,9 +116,7 @@ def _made(prediction: Predictive) -> str:
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:
     if isinstance(test, tuple) and len(test) == 2:
         rows, labels = test
-        known = plain(labels)
-        numbers = known if known.dtype.kind in "iu" else class_numbers(labels, model.classes)
-        return rows, torch.as_tensor(numbers).long()
+        return rows, torch.as_tensor(label_numbers(labels, model.classes)).long()
     parts, truths = [], []
     for part, truth in row_blocks(test, batch_size):
         if truth is None:

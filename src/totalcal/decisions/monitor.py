@@ -183,12 +183,8 @@ class Detector:
         ranks = np.array(content["ranks"], dtype=np.int64)
         if ranks.shape != (_TENTHS,):
             raise InputError(f"a monitor has {_TENTHS} shares of ranks, but got {ranks.size}.")
-        if "log_capital" in content:  # as it was before the sums were kept
-            sums = _binned_sum(held_out), _binned_sum(seen)
-            bettor = _bettor(np.array(content["log_capital"]))
-        else:
-            sums = content["sums"][0], content["sums"][1]
-            bettor = Bettor(content["log_total"], tuple(content["shares"]))
+        sums = content["sums"][0], content["sums"][1]
+        bettor = Bettor(content["log_total"], tuple(content["shares"]))
         return cls(
             held_out,
             seen,
@@ -488,12 +484,6 @@ def _bins(scores: Floats) -> Counts:
 def _millionths(scores: Floats) -> int:
     """Σ in whole millionths; a score beyond the last bin counts as its edge."""
     return int(np.rint(np.minimum(scores, _EDGES[-1]) * _MILLION).astype(np.int64).sum())
-
-
-def _binned_sum(counts: Counts) -> int:
-    """Σ in millionths where only the bins are known."""
-    middle = np.concatenate([[0], np.sqrt(_EDGES[1:] * _EDGES[:-1]), [_EDGES[-1]]])
-    return int(counts @ middle * _MILLION)
 
 
 def _bettor(log_capital: Floats) -> Bettor:

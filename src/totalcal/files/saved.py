@@ -176,6 +176,7 @@ class Model:
         A label that the model does not know is a new class, and predictions have a column for it from now on;
         the answers among the other classes change by one factor. What was promised of rows of the domain
         stays, but for sets of classes (`Predictive.set`), which end here: they know nothing of new classes.
+        So does the monitor: scores come about in another way from now on.
 
         Args:
             rows: As the user has them, one entry per row.
@@ -203,6 +204,7 @@ class Model:
 
         def then(learned: Memorised) -> None:
             self.sets, self.classes = None if learned.new_classes else self.sets, names
+            self.monitor = None
 
         learned = self.process.memorise(
             self.inputs(rows),
@@ -223,6 +225,7 @@ class Model:
         """
 
         def then(gone: tuple[int, ...]) -> None:
+            self.monitor = None
             if self.classes is not None:
                 self.classes = tuple(each for place, each in enumerate(self.classes) if place not in gone)
 

@@ -126,6 +126,17 @@ def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     return np.array([places[label] for label in given.tolist()], dtype=np.int64)
 
 
+def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[Any]:
+    """Labels as class numbers, given as such or by name; whole numbers are names only where names are.
+
+    >>> label_numbers([1, 0], ("cat", "dog")), label_numbers([7, 5], (5, 7))
+    (array([1, 0]), array([1, 0]))
+    """
+    given = plain(labels)
+    are_numbers = given.dtype.kind in "iu" and not any(isinstance(name, int) for name in names or ())
+    return given if are_numbers else class_numbers(given, names)
+
+
 def class_names(predictor: object) -> list[Any] | None:
     """The names that a predictor has for its classes: `classes_` of an estimator, `classes` of others."""
     names = getattr(predictor, "classes_", getattr(predictor, "classes", None))

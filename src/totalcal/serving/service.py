@@ -208,6 +208,11 @@ class Metrics:
         yield GaugeMetricFamily("totalcal_monitor_rows", "Rows that the monitor saw", seen["rows"])
         if seen["accepted"] is not None:
             yield GaugeMetricFamily("totalcal_monitor_accepted", "Share accepted", seen["accepted"])
+        by_class = GaugeMetricFamily(
+            "totalcal_monitor_accepted_by_class", "Share accepted, by predicted class", labels=["class"]
+        )
+        for name, share in seen["accepted_by_class"].items():
+            by_class.add_metric([name], share)
         capital = GaugeMetricFamily(
             "totalcal_monitor_log10_capital", "Evidence of a shift, per score", labels=["score"]
         )
@@ -224,7 +229,7 @@ class Metrics:
         for score, (held_out, stream) in seen["means"].items():
             before.add_metric([score], held_out)
             mean.add_metric([score], stream)
-        yield from (capital, alarm, mean, before)
+        yield from (by_class, capital, alarm, mean, before)
 
     def describe(self) -> list[Any]:
         return []
