@@ -23,6 +23,7 @@ METHODS = {
     "nearest mean": ("nearest class mean", "#c9a227", "v:"),
     "10 neighbours": ("10 nearest rows", "#9aa5b1", "D:"),
 }
+TITLES = {"fashion": "clothes", "clinc": "queries"}
 Lines = list[dict[str, Any]]
 
 
@@ -30,18 +31,18 @@ def draw_noticed(target: Path, lines: Lines) -> None:
     """A row per set, a mark per score: the mean over the nets."""
     found = [line for line in lines if line["kind"] == "noticed"]
     names = sorted({(line["task"], line["set"]) for line in found}, reverse=True)
-    figure, axes = plt.subplots(figsize=(7.5, 0.42 * len(names) + 1.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6, 0.4 * len(names) + 1.6), layout="constrained")
     for by, (title, colour, mark) in BY.items():
         means = [
             100 * np.mean([x["auroc"] for x in found if (x["task"], x["set"]) == name and x["by"] == by])
             for name in names
         ]
-        size = 150 if mark == "*" else 45
+        size = 170 if mark == "*" else 55
         axes.scatter(means, range(len(names)), s=size, c=colour, marker=mark, label=title, zorder=3)
-    axes.set_yticks(range(len(names)), [f"{name} ({task})" for task, name in names])
+    axes.set_yticks(range(len(names)), [f"{TITLES[task]}: {name}" for task, name in names])
     axes.set_xlabel("AUROC, %")
     axes.grid(axis="y", color="#eeeeee")
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(target, dpi=130)
 
@@ -51,7 +52,7 @@ def draw_learned(target: Path, lines: Lines) -> None:
     found = [line for line in lines if line["kind"] == "learned"]
     tasks = sorted({line["task"] for line in found}, reverse=True)
     figure, panels = plt.subplots(
-        1, len(tasks), figsize=(4 * len(tasks), 3.4), layout="constrained", squeeze=False
+        1, len(tasks), figsize=(3.4 * len(tasks), 3.9), layout="constrained", squeeze=False
     )
     for axes, task in zip(panels[0], tasks, strict=True):
         for method, (title, colour, style) in METHODS.items():
@@ -63,12 +64,14 @@ def draw_learned(target: Path, lines: Lines) -> None:
                 )
                 for n in rows
             ]
-            axes.plot(rows, errors, style, color=colour, label=title, markersize=5)
-        axes.set(
-            title=task, xlabel="labelled rows per new class", ylabel="error over all classes, %", xscale="log"
-        )
+            axes.plot(rows, errors, style, color=colour, label=title, markersize=6)
+        axes.set(title=TITLES[task], xlabel="labelled rows per new class", xscale="log")
+        axes.set_xticks(rows, [str(n) for n in rows])
+        axes.minorticks_off()
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0][0].legend(frameon=False, fontsize=8)
+    panels[0][0].set_ylabel("error over all classes, %")
+    lines_of_one, titles = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines_of_one, titles, loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(target, dpi=130)
 
 
