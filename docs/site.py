@@ -458,7 +458,7 @@ def _summary(name: str) -> str:
     """What an entry says first, as the cell of a table."""
     from totalcal import registry
 
-    made = {registry.classifier_name(model): model for model in registry.MODELS}
+    made = {registry.classifier_name(model): model for model in registry.MODEL_NAMES}
     if name in made:
         return f"The scikit-learn classifier of [`{made[name]}`][{public_names()[made[name]]}]."
     return _first_sentence(_tree()[name])

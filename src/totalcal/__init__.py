@@ -17,8 +17,8 @@ __version__ = "0.3.0"
 
 _resolve, _, _listed = lazy_loader.attach_stub(__name__, __file__)
 _OF_THE_REGISTRY = {
-    **dict.fromkeys(registry.MODELS, "models"),
-    **dict.fromkeys(map(registry.classifier_name, registry.MODELS), "estimators"),
+    **dict.fromkeys(registry.MODEL_NAMES, "models"),
+    **dict.fromkeys(map(registry.classifier_name, registry.MODEL_NAMES), "estimators"),
 }
 _ROOMS = [name for name in _listed if Path(__file__).with_name(name).is_dir() or name == "nets"]
 

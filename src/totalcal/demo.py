@@ -44,7 +44,7 @@ ENTROPY = "auroc/entropy"
 SCORES = ("error", *ASPECTS.values(), ENTROPY)
 
 
-class Rows(NamedTuple):
+class SeedData(NamedTuple):
     """The data of one seed."""
 
     train: Batch
@@ -62,12 +62,12 @@ def demo_records(seeds: int, epochs: int) -> Iterator[dict[str, Any]]:
         order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(seed))
         parts = order.split([TRAIN, HELD_OUT, ROWS - TRAIN - HELD_OUT])
         fit, held_out, test = (Batch(inputs[part], classes[part]) for part in parts)
-        rows = Rows(fit, held_out, test, outside)
+        rows = SeedData(fit, held_out, test, outside)
         for name, predict in _methods(rows, seed, epochs):
             yield {"task": "digits", "preset": "demo", "model": name, "seed": seed, **_scores(predict, rows)}
 
 
-def _methods(rows: Rows, seed: int, epochs: int) -> Iterator[tuple[str, Callable[[Tensor], Predictive]]]:
+def _methods(rows: SeedData, seed: int, epochs: int) -> Iterator[tuple[str, Callable[[Tensor], Predictive]]]:
     """Each method by its name, trained."""
     nets = [_trained("softmax", rows, 100 * seed + member, epochs) for member in range(MEMBERS)]
     for name, model in (("softmax", nets[0]), ("etp", _trained("etp", rows, 100 * seed, epochs))):
@@ -81,7 +81,7 @@ def _methods(rows: Rows, seed: int, epochs: int) -> Iterator[tuple[str, Callable
     yield ENSEMBLES[1], temperature_scaled(ensemble, rows.held_out).predict
 
 
-def _trained(name: str, rows: Rows, seed: int, epochs: int, dropout: float = 0.0) -> TuringProcess:
+def _trained(name: str, rows: SeedData, seed: int, epochs: int, dropout: float = 0.0) -> TuringProcess:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = model_named(name)(mlp(64, 10, hidden=(64,), dropout=dropout), num_classes=10)
@@ -89,7 +89,7 @@ def _trained(name: str, rows: Rows, seed: int, epochs: int, dropout: float = 0.0
     return model.eval()
 
 
-def _scores(predict: Callable[[Tensor], Predictive], rows: Rows) -> dict[str, float]:
+def _scores(predict: Callable[[Tensor], Predictive], rows: SeedData) -> dict[str, float]:
     """Of the test digits; letters are told apart by what the method offers, and by entropy beside it."""
     inside, outside = predict(rows.test.inputs), predict(rows.letters)
     probabilities, labels = inside.probabilities, rows.test.labels

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from totalcal.origin import stamped
 
-Factory = TypeVar("Factory", bound=Callable[..., nn.Module])
+NetFactory = TypeVar("NetFactory", bound=Callable[..., nn.Module])
 
 BACKBONES: dict[str, Callable[..., nn.Module]] = {}
 """Every net that a model file may name, by its name."""
 
 
-def named_net(factory: Factory) -> Factory:
+def named_net(factory: NetFactory) -> NetFactory:
     """Let model files name the nets that a factory makes, with its plain arguments.
 
     Args:

@@ -12,12 +12,12 @@ _SHOWN = 10
 _UNFAMILIAR = 0.05
 
 
-def in_words(prediction: "Predictive") -> str:
+def as_text(prediction: "Predictive") -> str:
     """How many rows and classes, how confident, how familiar, what was decided.
 
     >>> import torch
     >>> from totalcal.types import PointMass, Predictive
-    >>> print(in_words(Predictive(PointMass(torch.zeros(1, 4, 2)))))
+    >>> print(as_text(Predictive(PointMass(torch.zeros(1, 4, 2)))))
     4 rows, 2 classes; 1 draw
     mean confidence 0.500, mean entropy 0.693
     """
@@ -55,7 +55,7 @@ def as_html(prediction: "Predictive") -> str:
         "<tr>" + "".join(f"<td>{escape(_short(values[row]))}</td>" for values in columns.values()) + "</tr>"
         for row in range(min(_SHOWN, len(prediction.probabilities)))
     )
-    return f"<pre>{escape(in_words(prediction))}</pre><table><tr>{head}</tr>{body}</table>"
+    return f"<pre>{escape(as_text(prediction))}</pre><table><tr>{head}</tr>{body}</table>"
 
 
 def _columns(prediction: "Predictive") -> dict[str, Any]:

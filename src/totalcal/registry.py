@@ -5,7 +5,7 @@ entry of `BASELINES` in `baselines/baseline.py`. To add one takes that and its n
 estimators, the command line, tables and the report follow.
 """
 
-MODELS = (
+MODEL_NAMES = (
     "softmax",
     "bnn",
     "edl",
@@ -16,7 +16,7 @@ MODELS = (
 )  # fmt: skip
 """In the order in which tables list them: the plain net, then the family as it grows."""
 
-BASELINES = ("temperature", "mc_dropout", "ensemble")
+BASELINE_NAMES = ("temperature", "mc_dropout", "ensemble")
 """What plain nets are made into, for comparison."""
 
 _LONGEST_ACRONYM = 4
@@ -33,5 +33,5 @@ def classifier_name(model: str) -> str:
     return "".join(word.capitalize() for word in model.split("_")) + "Classifier"
 
 
-ORDER = (*MODELS, *BASELINES)
+ORDER = (*MODEL_NAMES, *BASELINE_NAMES)
 """Models and baselines as tables list them."""

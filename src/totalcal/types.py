@@ -409,9 +409,9 @@ class Predictive:
     classes: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
-        from totalcal.printing import in_words
+        from totalcal.printing import as_text
 
-        return in_words(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         from totalcal.printing import as_html

@@ -214,7 +214,7 @@ def test_a_loader_of_several_inputs_goes_everywhere(nested):
     totalcal.remember(model, loader, loader)
     verdict = evaluate(model, loader, {"labelled": loader, "bare": DataLoader([row[:2] for row in rows], 16)})
     assert verdict.panel["labelled"].rankings["entropy"].auroc == verdict.auroc == pytest.approx(0.5)
-    assert Gate.fit(model, loader, rule=RULE).cost.rows == 40
+    assert Gate.fit(model, loader, rule=RULE).on_held_out.rows == 40
     assert temperature_scaled(from_module(net, "logits"), loader).nll_after > 0
     assert len(OODScored(model, loader).predict(tuple(torch.randn(4, size) for size in (3, 2))).scores) > 1
 
@@ -269,7 +269,7 @@ def test_batches_of_texts_keep_their_lengths_everywhere(net):
     model = totalcal.softmax(net, num_classes=CLASSES)
     assert evaluate(model, loader, {"unlabelled": parts("mapping", batches)}).examples == ROWS
     assert temperature_scaled(model, loader).nll_after <= temperature_scaled(model, loader).nll_before
-    assert Gate.fit(model, loader, rule=RULE).cost.rows == ROWS
+    assert Gate.fit(model, loader, rule=RULE).on_held_out.rows == ROWS
     source = DataLoader(Padded(), batch_size=8, collate_fn=padded)
     totalcal.fit(model, source, epochs=1, validation=source, progress=False)
     wrapped = totalcal.etp(net, num_classes=CLASSES, layers="none")
@@ -344,7 +344,7 @@ def test_numpy_s_float64_meets_a_net_of_float32():
     for predictor in (totalcal.softmax(net, num_classes=3), from_module(net, "logits")):
         assert_allclose(predictor.predict(rows).probabilities, truth, atol=1e-6)
         assert evaluate(predictor, (rows, labels), {"same": rows}).auroc == pytest.approx(0.5)
-        assert Gate.fit(predictor, rows, labels, rule=RULE).cost.rows == 40
+        assert Gate.fit(predictor, rows, labels, rule=RULE).on_held_out.rows == 40
     model = totalcal.etp(net, num_classes=3)
     totalcal.fit(model, (rows, labels), epochs=1, progress=False)
     totalcal.train(model, rows, labels, epochs=1)

@@ -143,7 +143,7 @@ def test_a_risk_or_a_coverage_of_all_rows_needs_no_classes():
     known, _ = held_out(600, np.random.default_rng(0))
     assert "answered wrongly" in decide(Risk(0.2), known, ALPHA, BETA).promise
     gate = decide(Coverage(0.8), known, ALPHA, BETA)
-    assert gate.cost.coverage == pytest.approx(0.8 * (1 - ALPHA), abs=0.03)
+    assert gate.on_held_out.coverage == pytest.approx(0.8 * (1 - ALPHA), abs=0.03)
     with pytest.raises(GateError, match="no threshold"):
         decide(Risk(0.001), known, ALPHA, BETA)
 

@@ -48,7 +48,7 @@ def test_a_gate_on_any_score_rejects_five_per_cent_of_the_right_answers(score):
 
 def test_accepting_less_makes_fewer_mistakes():
     prediction, labels = dirichlets(4000)
-    cost = Gate.fitted(prediction, labels, Coverage(0.5)).cost
+    cost = Gate.fitted(prediction, labels, Coverage(0.5)).on_held_out
     assert_allclose(cost.coverage, 0.5, atol=1e-3)
     assert cost.error_after < 0.7 * cost.error_before
 
@@ -58,10 +58,10 @@ def test_the_cost_counts_what_was_rejected():
     gate = Gate.fitted(prediction, labels, Coverage(0.8))
     rejected = np.asarray(prediction.entropy > gate.bars[0].threshold)
     wrong = np.asarray(prediction.probabilities.argmax(1) != labels)
-    assert_allclose(gate.cost.coverage, (~rejected).mean())
-    assert_allclose(gate.cost.error_after, wrong[~rejected].mean())
-    assert_allclose(gate.cost.right_rejected, rejected[~wrong].mean())
-    assert_allclose(gate.cost.wrong_rejected, rejected[wrong].mean())
+    assert_allclose(gate.on_held_out.coverage, (~rejected).mean())
+    assert_allclose(gate.on_held_out.error_after, wrong[~rejected].mean())
+    assert_allclose(gate.on_held_out.right_rejected, rejected[~wrong].mean())
+    assert_allclose(gate.on_held_out.wrong_rejected, rejected[wrong].mean())
 
 
 def test_two_bars_tell_an_ood_input_from_overlapping_classes():
@@ -80,7 +80,7 @@ def test_two_bars_tell_an_ood_input_from_overlapping_classes():
 
 def test_two_bars_together_keep_the_rate_of_false_rejections():
     prediction, labels = dirichlets(4000)
-    assert Gate.fitted(prediction, labels, bars=OVERLAP_AND_DOMAIN).cost.right_rejected <= 0.05
+    assert Gate.fitted(prediction, labels, bars=OVERLAP_AND_DOMAIN).on_held_out.right_rejected <= 0.05
 
 
 def test_a_term_that_the_model_lacks_is_refused():
@@ -125,7 +125,7 @@ def test_a_gate_is_fitted_on_whatever_evaluate_takes():
     for held_out in ((rows, labels), TensorDataset(rows, labels), batches):
         found = Gate.fit(model, held_out)
         assert_allclose(found.bars[0].threshold, expected.bars[0].threshold, rtol=1e-6)
-        assert found.cost == expected.cost
+        assert found.on_held_out == expected.on_held_out
     with pytest.raises(InputError, match="the held-out set has none"):
         Gate.fit(model, rows)
 
@@ -248,5 +248,5 @@ def test_a_rate_alone_is_a_rule_and_familiarity_is_its_statistic():
     model = softmax(torch.nn.Linear(4, 3), num_classes=3)
     remember(model, (inputs[:200], labels[:200]), (inputs[200:300], labels[200:300]))
     gate = Gate.fit(model, inputs[300:], model.predict(inputs[300:]).labels, rule=0.1, bars="familiarity")
-    assert 0.8 <= gate.cost.coverage < 1
+    assert 0.8 <= gate.on_held_out.coverage < 1
     assert not gate.decide(model, inputs[:5] + 100).accepted.any()

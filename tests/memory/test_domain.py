@@ -19,7 +19,7 @@ from totalcal.memory.distances import Tails
 from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.memory.features import Features, Tap
-from totalcal.memory.rows import Observation, Observed, Sample, row_keys
+from totalcal.memory.rows import Observation, ObservedRows, Sample, row_keys
 from totalcal.types import Belief, Dirichlet, Faded, Familiarity, PointMass, WithLearned
 
 CLASSES, WIDTH = 3, 6
@@ -41,9 +41,9 @@ def class_rows(seed: int, count: int, label: int) -> tuple[Tensor, Tensor]:
     return rows, torch.full((count,), label)
 
 
-def observed(rows: Tensor, labels: Tensor) -> Observed:
+def observed(rows: Tensor, labels: Tensor) -> ObservedRows:
     features = {"early": Features(rows), "last": Features(rows.square())}
-    return Observed(Observation(features, rows[:, 0].abs(), rows[:, :CLASSES]), labels, row_keys(rows))
+    return ObservedRows(Observation(features, rows[:, 0].abs(), rows[:, :CLASSES]), labels, row_keys(rows))
 
 
 def written(batches: Sequence[tuple[Tensor, Tensor]], **settings: Any) -> DomainMemory:
@@ -169,7 +169,7 @@ def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     owners = torch.arange(300) // 3
     observation = Observation({"steps": Features(tokens, owners)}, torch.zeros(100), torch.zeros(100, 3))
     sums = memory.writing()
-    memory.add(sums, Observed(observation, labels[::3], torch.arange(100)))
+    memory.add(sums, ObservedRows(observation, labels[::3], torch.arange(100)))
     memory.write(sums)
     found = memory.look(observation)[0]
     units = tokens / tokens.norm(dim=1, keepdim=True)
@@ -387,7 +387,7 @@ def test_a_layer_that_never_changes_leaves_distances_finite() -> None:
     rows, labels = rows_of(0, 100)
     still = {tap.name: Features(torch.zeros(100, WIDTH)) for tap in TAPS}
     dead, sums = Observation(still, rows[:, 0], rows), memory.writing()
-    memory.add(sums, Observed(dead, labels, row_keys(rows)))
+    memory.add(sums, ObservedRows(dead, labels, row_keys(rows)))
     memory.write(sums)
     assert memory.look(dead)[0].isfinite().all()
     alive = {tap.name: Features(100 * rows.float()) for tap in TAPS}

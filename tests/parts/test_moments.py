@@ -19,7 +19,7 @@ from totalcal.parts.moments import (
     propagate,
     readout_points,
 )
-from totalcal.parts.repeating import Plan
+from totalcal.parts.repeating import ExecutionPlan
 from totalcal.parts.sampling import Noise, SeedNoise
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLinear, mean_field
 
@@ -51,7 +51,7 @@ def random_weights(net: nn.Module, layers: str = "linear", log_variance: float =
 
 
 def drawn_of(net: nn.Module, rows: Tensor, draws: int) -> Tensor:
-    plan = Plan(net)
+    plan = ExecutionPlan(net)
     return plan.drawn(plan.before(rows), SeedNoise(draws, 1))
 
 

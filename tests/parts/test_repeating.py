@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from totalcal.memory.features import Collector, Tap, collecting, tap
-from totalcal.parts.repeating import Plan
+from totalcal.parts.repeating import ExecutionPlan
 from totalcal.parts.sampling import MEANS, SeedNoise, sampling
 from totalcal.parts.weights import MeanFieldLinear, mean_field
 
@@ -58,7 +58,7 @@ def inputs(rows: int = 3) -> Tensor:
 
 
 def drawn(net: nn.Module, rows: Tensor, draws: int, seed: int = 0, paired: bool = True) -> Tensor:
-    plan = Plan(net)
+    plan = ExecutionPlan(net)
     return plan.drawn(plan.before(rows), SeedNoise(draws, seed, paired))
 
 
@@ -160,7 +160,7 @@ def test_uses_of_a_layer_are_counted_and_leave_nothing_behind() -> None:
 
     net = mean_field(Twice()).eval()
     state = torch.get_rng_state()
-    Plan(net).learn_uses(inputs())
+    ExecutionPlan(net).learn_uses(inputs())
     assert (net.twice.is_reused, net.once.is_reused) == (True, False)
     assert torch.equal(state, torch.get_rng_state())
 
@@ -177,7 +177,7 @@ def test_what_comes_before_the_first_layer_that_draws_runs_once_for_draws_and_me
     taps = [Tap(last, "vector", 5)]
     tap(net, taps)
     rows = torch.randn(7, 6)
-    plan, collector = Plan(net), Collector(taps, rows)
+    plan, collector = ExecutionPlan(net), Collector(taps, rows)
     with torch.no_grad():
         with collecting(collector):
             mean, hidden = plan.at_means(rows)

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import scores
 from totalcal.errors import InputError, ShapeError
-from totalcal.scores.streaming import blocks
+from totalcal.scores.streaming import labelled_blocks
 
 
 def run(probabilities, labels, size):
@@ -75,7 +75,7 @@ PAIRS = {
 @pytest.mark.parametrize("data", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("size", [1, 3, 4, 10, 99])
 def test_every_way_to_give_a_set_makes_the_same_blocks(data, size):
-    found = list(blocks(data, size))
+    found = list(labelled_blocks(data, size))
     assert [len(rows) for rows, _ in found] == [size] * (10 // size) + ([10 % size] if 10 % size else [])
     assert torch.equal(torch.cat([rows for rows, _ in found]), INPUTS)
     assert torch.equal(torch.cat([truth for _, truth in found]), LABELS)
@@ -85,7 +85,7 @@ def test_every_way_to_give_a_set_makes_the_same_blocks(data, size):
     "data", [INPUTS, INPUTS.numpy(), [INPUTS[:4], INPUTS[4:]]], ids=["tensor", "array", "list"]
 )
 def test_labels_may_be_missing(data):
-    ((rows, truth),) = blocks(data, 100)
+    ((rows, truth),) = labelled_blocks(data, 100)
     assert torch.equal(rows, INPUTS)
     assert truth is None
 
@@ -100,7 +100,7 @@ PARTS = {
 
 @pytest.mark.parametrize("data", PARTS.values(), ids=PARTS)
 def test_a_mask_is_no_label(data):
-    found = list(blocks(data, 4, like=(INPUTS, MASK)))
+    found = list(labelled_blocks(data, 4, like=(INPUTS, MASK)))
     assert [truth for _, truth in found] == [None] * 3
     assert torch.equal(torch.cat([rows[0] for rows, _ in found]), INPUTS)
     assert torch.equal(torch.cat([rows[1] for rows, _ in found]), MASK)
@@ -120,7 +120,7 @@ def test_a_mask_is_no_label(data):
     ids=["tuple", "dataset", "mapping", "list of mappings"],
 )
 def test_inputs_of_several_parts_stay_together(data):
-    found = list(blocks(data, 4))
+    found = list(labelled_blocks(data, 4))
     assert torch.equal(torch.cat([truth for _, truth in found]), LABELS)
     first, second = ("ids", "mask") if isinstance(found[0][0], dict) else (0, 1)
     assert torch.equal(torch.cat([rows[first] for rows, _ in found]), INPUTS)
@@ -129,24 +129,24 @@ def test_inputs_of_several_parts_stay_together(data):
 
 def test_parts_of_unequal_length_are_refused():
     with pytest.raises(ShapeError, match="10, 9"):
-        list(blocks({"ids": INPUTS, "mask": MASK[:9]}, 4))
+        list(labelled_blocks({"ids": INPUTS, "mask": MASK[:9]}, 4))
 
 
 def test_a_list_of_two_batches_is_no_pair():
-    assert sum(len(rows) for rows, _ in blocks([INPUTS[:5], INPUTS[5:]], 2)) == 10
+    assert sum(len(rows) for rows, _ in labelled_blocks([INPUTS[:5], INPUTS[5:]], 2)) == 10
 
 
 def test_what_does_not_fit_together_is_refused():
     with pytest.raises(ShapeError, match="10 inputs, but 9 labels"):
-        list(blocks((INPUTS, LABELS[:9]), 4))
+        list(labelled_blocks((INPUTS, LABELS[:9]), 4))
     with pytest.raises(InputError, match="some batches have labels"):
-        list(blocks([INPUTS[:5], (INPUTS[5:], LABELS[5:])], 10))
+        list(labelled_blocks([INPUTS[:5], (INPUTS[5:], LABELS[5:])], 10))
     with pytest.raises(InputError, match="not int"):
-        list(blocks(3, 4))
+        list(labelled_blocks(3, 4))
     with pytest.raises(ShapeError, match="single number"):
-        list(blocks(np.array(3.0), 4))
+        list(labelled_blocks(np.array(3.0), 4))
 
 
 def test_batches_padded_to_lengths_of_their_own_stay_apart():
     batches = [(torch.ones(3, 5), torch.zeros(3)), (torch.ones(2, 7), torch.zeros(2))]
-    assert [tuple(rows.shape) for rows, _ in blocks(batches, 4)] == [(3, 5), (2, 7)]
+    assert [tuple(rows.shape) for rows, _ in labelled_blocks(batches, 4)] == [(3, 5), (2, 7)]

@@ -30,7 +30,7 @@ from totalcal.errors import CheckpointError, InputError
 from totalcal.models.process import TuringProcess
 from totalcal.training.batches import epoch_batches, share_of_rank
 from totalcal.training.callbacks import Callback, Plan
-from totalcal.training.options import ADAM, PAPER_CONTEXTS, Settings
+from totalcal.training.options import ADAM, PAPER_CONTEXTS, RunSettings
 from totalcal.training.sources import Source, TensorSource, as_source, labelled_batch, steps_per_epoch
 from totalcal.types import Batch
 
@@ -85,7 +85,7 @@ def test_the_shares_of_the_ranks_begin_with_the_beginning_of_the_batch() -> None
 
 def test_a_short_last_batch_keeps_rows_for_the_loss_on_every_rank() -> None:
     """45 rows in batches of 40: of the last five each of two ranks has two, and not both are the context."""
-    settings = Settings(1, 40, 0, ADAM, PAPER_CONTEXTS, None, "32-true")
+    settings = RunSettings(1, 40, 0, ADAM, PAPER_CONTEXTS, None, "32-true")
     source = as_source((torch.zeros(45, 1), torch.zeros(45, dtype=torch.long)))
     for epoch in range(10):
         batches = epoch_batches(source, settings, epoch, 0, torch.device("cpu"), 0, 2)

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from totalcal.baselines.dropout import MCDropout
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.inputs import Inputs
-from totalcal.scores.arrays import check_labels, class_names
+from totalcal.scores.arrays import as_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import eval_mode, from_module
-from totalcal.scores.streaming import Rows, blocks, numbered
+from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor, Sampling
 
 MEMBERS = 5
@@ -159,13 +159,13 @@ def _held_out(
     """log m_s, draws × n × K, and the labels."""
     log_means, labels = [], []
     with eval_mode(predictor):
-        for inputs, truth in blocks(numbered(held_out, class_names(predictor)), size):
+        for inputs, truth in labelled_blocks(numbered(held_out, class_names(predictor)), size):
             if truth is None:
                 raise InputError(
                     "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
                 )
             log_mean = predictor.predict(inputs, draws=draws, seed=seed).belief.log_mean.cpu()
-            labels.append(torch.as_tensor(check_labels(truth, *log_mean.shape[1:])))
+            labels.append(torch.as_tensor(as_labels(truth, *log_mean.shape[1:])))
             log_means.append(log_mean)
     if not labels:
         raise InputError(

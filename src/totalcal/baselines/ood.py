@@ -21,7 +21,7 @@ from totalcal.models.process import Context, TuringProcess
 from totalcal.training.sources import Data
 from totalcal.types import Draws, Predictive
 
-Score = Callable[[Tensor, Tensor], Tensor]
+ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 """From features and logits to one number per row."""
 
 NEIGHBOURS = 50  # Sun et al. 2022 on CIFAR-10
@@ -61,7 +61,7 @@ def generalised_entropy(features: Tensor, logits: Tensor) -> Tensor:
     return (top * (1 - top)).pow(GENERALISED_POWER).sum(-1)
 
 
-def knn(train: TrainingRows) -> Score:
+def knn(train: TrainingRows) -> ScoreFunction:
     """The distance to the 50th nearest training row on the unit sphere (Sun et al. 2022)."""
     bank = F.normalize(train.features, dim=-1)
     k = min(NEIGHBOURS, len(bank))
@@ -74,7 +74,7 @@ def knn(train: TrainingRows) -> Score:
     return score
 
 
-def mahalanobis_distance(train: TrainingRows) -> Score:
+def mahalanobis_distance(train: TrainingRows) -> ScoreFunction:
     """min_c (x − μ_c)ᵀ W⁻¹ (x − μ_c), one covariance for all classes (Lee et al. 2018), of the last layer."""
     found = _gaussians(train)
     factor = _root_of_inverse(found.within)
@@ -82,7 +82,7 @@ def mahalanobis_distance(train: TrainingRows) -> Score:
     return lambda features, logits: _squares(features.double() @ factor, images).amin(-1)
 
 
-def relative_mahalanobis_distance(train: TrainingRows) -> Score:
+def relative_mahalanobis_distance(train: TrainingRows) -> ScoreFunction:
     """The Mahalanobis distance less that to all training rows as one Gaussian (RMDS, Ren et al. 2021)."""
     found, absolute = _gaussians(train), mahalanobis_distance(train)
     factor = _root_of_inverse(found.total)
@@ -94,17 +94,17 @@ def relative_mahalanobis_distance(train: TrainingRows) -> Score:
     return score
 
 
-def normalised(method: Callable[[TrainingRows], Score]) -> Callable[[TrainingRows], Score]:
+def normalised(method: Callable[[TrainingRows], ScoreFunction]) -> Callable[[TrainingRows], ScoreFunction]:
     """The same of features of length one: Mahalanobis++ (Müller and Hein 2025)."""
 
-    def fitted(train: TrainingRows) -> Score:
+    def fitted(train: TrainingRows) -> ScoreFunction:
         score = method(train._replace(features=F.normalize(train.features, dim=-1)))
         return lambda features, logits: score(F.normalize(features, dim=-1), logits)
 
     return fitted
 
 
-def fdbd(train: TrainingRows) -> Score:
+def fdbd(train: TrainingRows) -> ScoreFunction:
     """−mean over c ≠ ŷ of (l_ŷ − l_c) / (‖w_ŷ − w_c‖ ‖x − μ‖) (Liu and Qin 2024).
 
     How far x lies from the decision boundaries, in units of its distance to the mean of training.
@@ -123,7 +123,7 @@ def fdbd(train: TrainingRows) -> Score:
     return score
 
 
-def scale(train: TrainingRows) -> Score:
+def scale(train: TrainingRows) -> ScoreFunction:
     """−log Σ exp of the logits of x · exp(r), r = Σ x / Σ of its largest 15 % (SCALE, Xu et al. 2024).
 
     For features that are not negative, as behind a ReLU: others are taken at 0 in r.
@@ -139,7 +139,7 @@ def scale(train: TrainingRows) -> Score:
     return score
 
 
-def vim(train: TrainingRows) -> Score:
+def vim(train: TrainingRows) -> ScoreFunction:
     """α ‖x's part outside of the principal subspace‖ − log Σ exp l (Wang et al. 2022).
 
     The origin is −W⁺b, where W and b are the classifier's; they are read off the training rows by least
@@ -164,7 +164,7 @@ def vim(train: TrainingRows) -> Score:
     return score
 
 
-def class_gaussians(train: TrainingRows) -> Score:
+def class_gaussians(train: TrainingRows) -> ScoreFunction:
     """−log Σ_c p(c) N(x; μ_c, Σ_c), a Gaussian per class (the density of DDU, Mukhoti et al. 2023)."""
     features = train.features.double()
     classes = train.labels.unique()
@@ -187,7 +187,7 @@ def class_gaussians(train: TrainingRows) -> Score:
     return score
 
 
-OOD_BASELINES: Mapping[str, Callable[[TrainingRows], Score]] = MappingProxyType(
+OOD_BASELINES: Mapping[str, Callable[[TrainingRows], ScoreFunction]] = MappingProxyType(
     {
         "max_softmax": lambda train: max_softmax,
         "max_logit": lambda train: max_logit,

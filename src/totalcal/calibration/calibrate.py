@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
 from totalcal.calibration.splitting import HeldOutSplit, check_apart, rows_for, split_held_out
-from totalcal.calibration.summary import Summary
+from totalcal.calibration.summary import CalibrationSummary
 from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
@@ -342,7 +342,7 @@ def _finished(
         promises.append(f"sets of classes hold the true one for {COVERAGE:.0%} of {of}, or as you ask")
     if prediction.domain is None:
         promises.append('no memory, so nothing is "not my domain": nothing is known but the probabilities')
-    summary = Summary(
+    summary = CalibrationSummary(
         train_rows=memory[0],
         fitting_rows=len(split.fitting),
         promise_rows=len(split.promising),

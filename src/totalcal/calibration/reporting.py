@@ -13,10 +13,9 @@ from torch import Tensor
 from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.errors import GateError, LabelError
 from totalcal.inputs import Inputs, as_inputs, blocks, joined, labelled
-from totalcal.report.model_page import Cover, Domain, Example, Judged, ModelReport
+from totalcal.report.model_page import Cover, Judged, ModelReport, OODSet, RefusedRow
 from totalcal.scores.arrays import label_numbers, plain
-from totalcal.scores.streaming import Rows
-from totalcal.scores.streaming import blocks as row_blocks
+from totalcal.scores.streaming import Rows, labelled_blocks
 from totalcal.types import Predictive
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def report_on(
     for name, rows in panel.items():
         prediction = _predicted(model, rows, batch_size)
         domains.append(
-            Domain(
+            OODSet(
                 name=name,
                 entropy=plain(entropies[name]),
                 entropy_after=plain(prediction.entropy),
@@ -118,7 +117,7 @@ def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]
         rows, labels = test
         return rows, torch.as_tensor(label_numbers(labels, model.classes)).long()
     parts, truths = [], []
-    for part, truth in row_blocks(test, batch_size):
+    for part, truth in labelled_blocks(test, batch_size):
         if truth is None:
             raise LabelError("the test rows of a report need labels: give them as (inputs, labels).")
         parts.append(as_inputs(part))
@@ -140,7 +139,7 @@ def _predicted(model: "Model", rows: Any, batch_size: int) -> Predictive:
     return Predictive.joined([model.predict(part) for part in parts])
 
 
-def _examples(rows: Any, prediction: Predictive, where: str) -> list[Example]:
+def _examples(rows: Any, prediction: Predictive, where: str) -> list[RefusedRow]:
     """The rows that are refused most clearly, with their pictures if they are some."""
     if prediction.gate is None:
         return []
@@ -150,7 +149,7 @@ def _examples(rows: Any, prediction: Predictive, where: str) -> list[Example]:
     refused.sort(key=lambda row: -float(score[row]))
     labels, confidence = prediction.labels, prediction.confidence
     return [
-        Example(
+        RefusedRow(
             where=where,
             label=str(labels[row]),
             confidence=float(confidence[row]),

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True)
-class Summary:
+class CalibrationSummary:
     """The story of a calibrated model in plain values; `str` tells it in ten lines.
 
     Attributes:

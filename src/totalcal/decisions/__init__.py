@@ -7,9 +7,9 @@ from totalcal.decisions.gate import (
     FAMILIARITY_AND_ENTROPY,
     OVERLAP_AND_DOMAIN,
     Bar,
-    Cost,
     Decisions,
     Gate,
+    HeldOutRates,
 )
 from totalcal.decisions.judging import JudgedScores, judge_scores
 from totalcal.decisions.predictions import predict_like
@@ -21,13 +21,13 @@ __all__ = [
     "OVERLAP_AND_DOMAIN",
     "UNCERTAINTIES",
     "Bar",
-    "Cost",
     "Costs",
     "Coverage",
     "Decisions",
     "Discoveries",
     "FalseRejection",
     "Gate",
+    "HeldOutRates",
     "JudgedScores",
     "PerClass",
     "Risk",

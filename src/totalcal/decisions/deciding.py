@@ -17,7 +17,7 @@ import numpy as np
 
 from totalcal.calibration.splitting import rows_for
 from totalcal.decisions.costs import Costs, mean_with_interval
-from totalcal.decisions.gate import ACCEPT, Bar, Cost, Gate
+from totalcal.decisions.gate import ACCEPT, Bar, Gate, HeldOutRates
 from totalcal.decisions.policy import ASK, NOT_MY_DOMAIN, most_unfamiliar, three_verdicts
 from totalcal.decisions.rules import FalseRejection, Flags, Risk, Rule, check_share, conformal_quantile
 from totalcal.errors import GateError, LabelError
@@ -276,8 +276,8 @@ def _gate(
     bars: Sequence[Bar], promises: Sequence[str], held_out: HeldOut, costs: Costs | None = None
 ) -> Gate:
     prediction = held_out.prediction
-    empty = Cost.of(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool))
+    empty = HeldOutRates.of(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool))
     gate = Gate(tuple(bars), "; ".join(promises), empty, prediction.sampling, costs)
     probabilities, truth = check_predictions(prediction.probabilities, held_out.labels)
-    cost = Cost.of(gate(prediction).accepted, gate.answers(probabilities) != truth)
-    return Gate(gate.bars, gate.promise, cost, gate.sampling, costs)
+    rates = HeldOutRates.of(gate(prediction).accepted, gate.answers(probabilities) != truth)
+    return Gate(gate.bars, gate.promise, rates, gate.sampling, costs)

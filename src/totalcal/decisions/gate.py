@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from totalcal.decisions.costs import Costs
-from totalcal.decisions.predictions import labelled_blocks, predict_like
+from totalcal.decisions.predictions import held_out_blocks, predict_like
 from totalcal.decisions.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.errors import GateError, InputError
 from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, class_numbers, plain
@@ -122,7 +122,7 @@ def _limit(threshold: float | None) -> float:
 
 
 @dataclass(frozen=True)
-class Cost:
+class HeldOutRates:
     """What a gate did to the held-out rows; a rate of nothing is 0."""
 
     rows: int
@@ -161,12 +161,12 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """Accepts or rejects predictions: bars in order of precedence, with their promise and their cost.
+    """Accepts or rejects predictions: bars in order of precedence, and what they promise.
 
     Attributes:
         bars: A score, a threshold and a verdict each; the first that rejects a row gives its verdict.
         promise: What holds for new rows, in words.
-        cost: What the bars did to the held-out rows.
+        on_held_out: What the bars did to the held-out rows.
         sampling: How the scores of the held-out rows came about.
         costs: What mistakes and questions cost, where these decide.
 
@@ -181,7 +181,7 @@ class Gate:
 
     bars: tuple[Bar, ...]
     promise: str
-    cost: Cost
+    on_held_out: HeldOutRates
     sampling: Sampling = DETERMINISTIC
     costs: Costs | None = None
 
@@ -226,13 +226,13 @@ class Gate:
             >>> from totalcal.scores import from_module
             >>> net, rows = torch.nn.Linear(4, 3), torch.randn(50, 4)
             >>> gate = Gate.fit(from_module(net, "logits"), rows, net(rows).argmax(1))
-            >>> gate.cost.coverage >= 0.9
+            >>> gate.on_held_out.coverage >= 0.9
             True
         """
         verdicts = _verdicts(bars)
         parts: list[_HeldOut] = []
         with eval_mode(model):
-            for inputs, numbers in labelled_blocks(model, held_out, labels, batch_size):
+            for inputs, numbers in held_out_blocks(model, held_out, labels, batch_size):
                 parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, verdicts))
         if not parts:
             raise InputError("the held-out set is empty; a threshold needs rows with labels.")
@@ -263,7 +263,7 @@ class Gate:
             classes: The names of the classes, in the order of the columns.
 
         Returns:
-            The gate; its `cost` says what it rejects of the held-out rows.
+            The gate; its `on_held_out` says what it rejects of the held-out rows.
 
         Raises:
             GateError: If no threshold keeps the promise.
@@ -289,7 +289,7 @@ class Gate:
             for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
         )
         accepted = ~np.any([bar.rejects(found.scores[bar.score], found.predicted) for bar in fitted], axis=0)
-        return cls(fitted, rule.promise, Cost.of(accepted, found.wrong), found.sampling)
+        return cls(fitted, rule.promise, HeldOutRates.of(accepted, found.wrong), found.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
         """What to do with each row; the first bar that rejects it gives verdict and reason.
@@ -358,7 +358,8 @@ class Gate:
 
     def __str__(self) -> str:
         rules = "; ".join(map(str, self.bars))
-        return f"{rules}. Promise: {self.promise}. Fitted on predictions {self.sampling}. Cost: {self.cost}."
+        fitted = f"Fitted on predictions {self.sampling}. Measured: {self.on_held_out}."
+        return f"{rules}. Promise: {self.promise}. {fitted}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a file."""
@@ -370,7 +371,7 @@ class Gate:
         bars = map(Bar.from_json, content["bars"])
         sampling = _sampling(content["sampling"])
         costs = None if content["costs"] is None else Costs.from_json(content["costs"])
-        return cls(tuple(bars), content["promise"], Cost(**content["cost"]), sampling, costs)
+        return cls(tuple(bars), content["promise"], HeldOutRates(**content["on_held_out"]), sampling, costs)
 
     def _check(self, prediction: Predictive) -> None:
         if prediction.sampling != self.sampling:

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from totalcal.calibration.splitting import rows_for
-from totalcal.decisions.gate import Bar, Cost, Gate
+from totalcal.decisions.gate import Bar, Gate, HeldOutRates
 from totalcal.decisions.rules import Flags, check_share, conformal_quantile
 from totalcal.errors import GateError
 from totalcal.scores.arrays import Floats, Values, check_predictions, plain
@@ -81,8 +81,8 @@ def three_verdicts(prediction: Predictive, labels: Values, alpha: float = 0.05, 
         raise GateError("; ".join(promises) + ". Hold out more rows, or allow higher rates.")
     predicted = probabilities.argmax(1)
     rejected = np.any([bar.rejects(uncertainty(prediction, bar.score), predicted) for bar in bars], axis=0)
-    cost = Cost.of(~rejected, ~right)
-    return Gate(tuple(bars), "; ".join(promises), cost, prediction.sampling)
+    rates = HeldOutRates.of(~rejected, ~right)
+    return Gate(tuple(bars), "; ".join(promises), rates, prediction.sampling)
 
 
 def most_unfamiliar(statistic: Floats, alpha: float) -> Flags:

@@ -28,7 +28,7 @@ from totalcal.scores.arrays import (
     plain,
 )
 from totalcal.scores.external import distribution_of, takes_draws
-from totalcal.scores.streaming import Rows, blocks, numbered
+from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
 
 Labels = npt.NDArray[Any]
@@ -48,7 +48,7 @@ def predict_like(model: Any, inputs: Any, draws: Draws, seed: int | None) -> Pre
     return prediction
 
 
-def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
+def held_out_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
     """Inputs in blocks, with their labels as class numbers; an estimator takes its table whole."""
     names = class_names(model)
     if distribution_of(model) is not None:
@@ -56,7 +56,7 @@ def labelled_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Itera
         yield table, class_numbers(given, names)
         return
     paired = numbered(held_out if labels is None else (held_out, labels), names)
-    for inputs, truth in blocks(paired, size):
+    for inputs, truth in labelled_blocks(paired, size):
         if truth is None:
             raise InputError(
                 "a gate is fitted on labels, and the held-out set has none. Give Gate.fit(model, inputs, "

@@ -34,7 +34,7 @@ def _documented(factory: Callable[..., object]) -> str:
 
 
 ESTIMATORS: Mapping[str, type[ProcessClassifier]] = MappingProxyType(
-    {model: _estimator(model) for model in registry.MODELS}
+    {model: _estimator(model) for model in registry.MODEL_NAMES}
 )
 """The scikit-learn classifier of every model, by the model's name."""
 

@@ -14,7 +14,7 @@ from totalcal.decisions import Gate
 from totalcal.errors import InputError
 from totalcal.estimators.classifier import ProcessClassifier
 from totalcal.files.saved import Model
-from totalcal.files.steps import Column, Steps, columns_of
+from totalcal.files.steps import InputColumn, Steps, columns_of
 from totalcal.memory.domain import Memorised
 from totalcal.models.process import Context
 from totalcal.types import Draws, Predictive
@@ -109,7 +109,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     def _steps(self, example: Any = None) -> Steps:
         check_is_fitted(self)
-        known: tuple[Column, ...] | None = getattr(self, "columns_", None)
+        known: tuple[InputColumn, ...] | None = getattr(self, "columns_", None)
         return Steps(pipeline.Pipeline(self.steps[:-1]), known if example is None else columns_of(example))
 
     @property

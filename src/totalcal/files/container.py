@@ -240,10 +240,10 @@ def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
         f"{bar['score']} {'by predicted class' if bar['by_class'] else bar['threshold']}: {bar['verdict']}"
         for bar in gate["bars"]
     ]
-    cost = gate["cost"]
+    rates = gate["on_held_out"]
     price = (
-        f"accepts {cost['coverage']:.1%} of {cost['rows']} held-out rows, "
-        f"error {cost['error_before']:.2%} → {cost['error_after']:.2%}"
+        f"accepts {rates['coverage']:.1%} of {rates['rows']} held-out rows, "
+        f"error {rates['error_before']:.2%} → {rates['error_after']:.2%}"
     )
     return [
         ("gate", "; ".join(bars)),

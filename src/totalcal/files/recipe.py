@@ -31,7 +31,7 @@ _RECORDS: Mapping[str, type[Any]] = MappingProxyType(
 _DOMAIN = "domain"
 _NO_SETTINGS = frozenset({"training", "origin", "is_reused"})
 
-Settings = dict[str, dict[str, Any]]
+LayerSettings = dict[str, dict[str, Any]]
 """For each layer, by its path, what it is set to."""
 
 
@@ -141,7 +141,7 @@ def why_no_recipe(model: TuringProcess) -> str | None:
     return None
 
 
-def settings_of(model: nn.Module) -> Settings:
+def settings_of(model: nn.Module) -> LayerSettings:
     """The settings of every layer of ours or of torch; what cannot be expressed is left out.
 
     A layer of a user's own class is left to the user, who passes it when the file is loaded. A domain memory

@@ -21,7 +21,7 @@ from torch.nn.modules.module import (
 
 from totalcal import __version__
 from totalcal.calibration.calibrator import TemperatureAndBias
-from totalcal.calibration.summary import Summary
+from totalcal.calibration.summary import CalibrationSummary
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import Decisions, Gate
 from totalcal.decisions.discoveries import Discoveries, check_one_score, discoveries
@@ -30,8 +30,8 @@ from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.recipe import (
+    LayerSettings,
     Recipe,
-    Settings,
     largest_size,
     recipe_of,
     restore_settings,
@@ -79,7 +79,7 @@ class Model:
     monitor: Monitor | None = None
     steps: Steps | None = None
     sets: PredictionSets | None = None
-    summary: Summary | None = None
+    summary: CalibrationSummary | None = None
 
     def __post_init__(self) -> None:
         if self.classes is None:
@@ -302,7 +302,7 @@ def save(
     monitor: Monitor | None = None,
     steps: Steps | None = None,
     sets: PredictionSets | None = None,
-    summary: Summary | None = None,
+    summary: CalibrationSummary | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
@@ -399,7 +399,7 @@ def load(
             monitor=_optional(Monitor.from_json, description["monitor"]),
             steps=_steps(content),
             sets=_optional(PredictionSets.from_json, description["sets"]),
-            summary=_optional(Summary.from_json, description["summary"]),
+            summary=_optional(CalibrationSummary.from_json, description["summary"]),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -414,7 +414,7 @@ def _model(
     state: Mapping[str, Tensor],
 ) -> TuringProcess:
     """The model with the file's weights and settings; a file of format 1 has the recipe alone."""
-    settings: Settings = description["settings"]
+    settings: LayerSettings = description["settings"]
     recipe = _optional(Recipe.from_json, description["recipe"])
     if model is None and recipe is None:
         reason = description["by_hand"] or "it has parts of your own"

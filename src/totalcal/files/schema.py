@@ -11,28 +11,30 @@ from typing import Any, NamedTuple
 from totalcal.errors import ModelFileError
 
 
-class Rule(NamedTuple):
+class Requirement(NamedTuple):
     """What a setting has to be, in words, and whether a value is."""
 
     words: str
     fits: Callable[[Any], bool]
 
-    def or_none(self) -> "Rule":
-        return Rule(f"{self.words}, or nothing,", lambda value: value is None or self.fits(value))
+    def or_none(self) -> "Requirement":
+        return Requirement(f"{self.words}, or nothing,", lambda value: value is None or self.fits(value))
 
-    def or_list(self) -> "Rule":
-        return Rule(f"{self.words}, or a list of these,", lambda value: all(map(self.fits, _listed(value))))
+    def or_list(self) -> "Requirement":
+        return Requirement(
+            f"{self.words}, or a list of these,", lambda value: all(map(self.fits, _listed(value)))
+        )
 
 
-def _whole(least: int, most: int = 2**31) -> Rule:
-    return Rule(
+def _whole(least: int, most: int = 2**31) -> Requirement:
+    return Requirement(
         f"a whole number from {least} to {most}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
     )
 
 
-def _real(least: float, most: float, words: str) -> Rule:
-    return Rule(words, lambda value: _is_number(value) and least <= value <= most)
+def _real(least: float, most: float, words: str) -> Requirement:
+    return Requirement(words, lambda value: _is_number(value) and least <= value <= most)
 
 
 COUNT, SIZE, TIMES = _whole(0, 2**53), _whole(1), _whole(1, 2**16)
@@ -40,12 +42,12 @@ NUMBER = _real(-math.inf, math.inf, "a number")
 SHARE = _real(0, 1, "a number from 0 to 1")
 POSITIVE = _real(1e-300, 1e300, "a number above 0")
 NOT_NEGATIVE = _real(0, math.inf, "a number, 0 or more,")
-TEXT = Rule("a text", lambda value: isinstance(value, str))
-FLAG = Rule("true or false", lambda value: isinstance(value, bool))
+TEXT = Requirement("a text", lambda value: isinstance(value, str))
+FLAG = Requirement("true or false", lambda value: isinstance(value, bool))
 STRIDE, EXTENT, AXIS = TIMES.or_list(), _whole(0, 2**16).or_list(), _whole(-32, 32)
 NUMBERS = NUMBER.or_list()
 
-SETTINGS: Mapping[str, Rule] = {
+SETTINGS: Mapping[str, Requirement] = {
     # of layers of torch
     "start_dim": AXIS, "end_dim": AXIS, "kernel_size": STRIDE, "stride": STRIDE, "dilation": STRIDE,
     "groups": TIMES, "in_channels": SIZE, "out_channels": SIZE, "in_features": SIZE, "out_features": SIZE,

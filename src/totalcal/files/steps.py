@@ -17,7 +17,7 @@ import numpy.typing as npt
 from totalcal.errors import InputError, MissingExtraError, ModelFileError, TotalcalError
 from totalcal.files.budget import check_room
 
-Kind = Literal["number", "word", "boolean"]
+ColumnKind = Literal["number", "word", "boolean"]
 
 _TRUSTED = ["numpy.dtype"]  # an imputer's; skops trusts scikit-learn's classes by itself
 _MOST_MEMBERS = 10_000
@@ -26,11 +26,11 @@ _COPIES = 2  # of the numbers that steps make
 _TOKENS = r"(?u)\b\w\w+\b"  # scikit-learn's own
 
 
-class Column(NamedTuple):
+class InputColumn(NamedTuple):
     """A column of the user's table by name, and what stands in it."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Steps:
     """
 
     transformer: Any
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[InputColumn, ...] | None = None
     content: bytes | None = field(default=None, repr=False)
 
     def __call__(self, rows: Any) -> npt.NDArray[np.float64]:
@@ -100,7 +100,7 @@ class Steps:
         _check_limits(transformer, ModelFileError)
         if not hasattr(transformer, "transform"):
             raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
-        known = None if columns is None else tuple(Column(str(name), kind) for name, kind in columns)
+        known = None if columns is None else tuple(InputColumn(str(name), kind) for name, kind in columns)
         return cls(transformer, known, content)
 
     def as_json(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Steps:
         return frame(np.asarray(rows, dtype=object), self.columns)
 
 
-def columns_of(table: Any) -> tuple[Column, ...] | None:
+def columns_of(table: Any) -> tuple[InputColumn, ...] | None:
     """The columns of a data frame; None for anything else.
 
     Raises:
@@ -122,10 +122,10 @@ def columns_of(table: Any) -> tuple[Column, ...] | None:
     """
     if not hasattr(table, "iloc"):
         return None
-    return tuple(Column(str(name), _kind(name, table[name].dtype)) for name in table.columns)
+    return tuple(InputColumn(str(name), _kind(name, table[name].dtype)) for name in table.columns)
 
 
-def frame(table: npt.NDArray[np.object_], columns: tuple[Column, ...]) -> Any:
+def frame(table: npt.NDArray[np.object_], columns: tuple[InputColumn, ...]) -> Any:
     """A data frame, each column in its type: what is missing in it is NaN."""
     try:
         import pandas as pd
@@ -142,7 +142,7 @@ def frame(table: npt.NDArray[np.object_], columns: tuple[Column, ...]) -> Any:
     )
 
 
-def _kind(name: Any, dtype: Any) -> Kind:
+def _kind(name: Any, dtype: Any) -> ColumnKind:
     from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 
     if is_bool_dtype(dtype):

@@ -9,7 +9,7 @@ from torch import nn
 
 from totalcal.errors import DomainError
 from totalcal.memory.features import Tap
-from totalcal.memory.rows import Observation, Observed
+from totalcal.memory.rows import Observation, ObservedRows
 from totalcal.types import Belief, Familiarity
 
 FEWEST_FOR_A_PROMISE = 48  # rows of a name: two of five are held out, 19 at least, which is 5 %
@@ -72,7 +72,7 @@ class Domain(nn.Module, ABC):
         """The belief with the classes learned, and how familiar each row is; None without a memory."""
 
     @abstractmethod
-    def memorise(self, rows: Iterable[Observed], name: str | None) -> Memorised:
+    def memorise(self, rows: Iterable[ObservedRows], name: str | None) -> Memorised:
         """Take in labelled rows under a name, outside of gradient descent."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class NoDomain(Domain):
     def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, None]:
         return belief, None
 
-    def memorise(self, rows: Iterable[Observed], name: str | None) -> Memorised:
+    def memorise(self, rows: Iterable[ObservedRows], name: str | None) -> Memorised:
         raise DomainError(_NO_MEMORY)
 
     def forget(self, name: str) -> tuple[int, ...]:

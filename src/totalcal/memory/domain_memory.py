@@ -22,7 +22,7 @@ from totalcal.memory.distances import (
 )
 from totalcal.memory.domain import FEWEST_FOR_A_PROMISE, Domain, Memorised
 from totalcal.memory.features import INPUTS, Tap
-from totalcal.memory.rows import Observation, Observed, Sample, mixed
+from totalcal.memory.rows import Observation, ObservedRows, Sample, mixed
 from totalcal.memory.sums import Sums, metric
 from totalcal.ranks import gathered, summed
 from totalcal.types import Belief, Faded, Familiarity, WithLearned
@@ -186,7 +186,7 @@ class DomainMemory(Domain):
         largest = SAMPLE * self.most_prototypes
         return Written(Sums.empty(self.num_classes, self.width), Sample(largest), Sample(largest))
 
-    def add(self, written: Written, rows: Observed) -> None:
+    def add(self, written: Written, rows: ObservedRows) -> None:
         """Sum up a batch."""
         z, labels, keys = self.joint(rows.observation).cpu(), rows.labels.cpu(), rows.keys
         if not bool(z.isfinite().all()) or float(z.abs().max()) ** 2 > _FARTHEST:
@@ -215,7 +215,9 @@ class DomainMemory(Domain):
             tokens=self._token_prototypes(written.tokens).to(precision),
         )
 
-    def calibrate(self, batches: Iterable[Observed], promise: Iterable[Observed] | None = None) -> None:
+    def calibrate(
+        self, batches: Iterable[ObservedRows], promise: Iterable[ObservedRows] | None = None
+    ) -> None:
         """Held-out rows: every other one, by key, makes the tails, the rest the promise.
 
         With rows for the `promise` given, all of the others make the tails.
@@ -235,7 +237,7 @@ class DomainMemory(Domain):
             calibration=self.ranked(others).T.contiguous().sort(-1).values,
         )
 
-    def _held_out(self, batches: Iterable[Observed]) -> "_HeldOut":
+    def _held_out(self, batches: Iterable[ObservedRows]) -> "_HeldOut":
         """Of the rows of all ranks, on the device of the memory."""
         seen = [_HeldOut(*self.look(each.observation), each.labels, each.keys) for each in batches]
         parts = [[tensor.cpu() for tensor in each] for each in seen]
@@ -340,7 +342,7 @@ class DomainMemory(Domain):
     def num_learned(self) -> int:
         return self.readout_weight.shape[1] and self.readout_weight.shape[1] - len(self.classes)
 
-    def memorise(self, rows: Iterable[Observed], name: str | None = None) -> Memorised:
+    def memorise(self, rows: Iterable[ObservedRows], name: str | None = None) -> Memorised:
         """Labelled rows under a name: centres, prototypes and p-values of their own, and new classes.
 
         Raises:
@@ -508,7 +510,7 @@ class DomainMemory(Domain):
     def _prototypes(self, rows: Tensor) -> Tensor:
         return spherical_prototypes(rows, max(1, min(self.most_prototypes, len(rows) // ROWS_PER_PROTOTYPE)))
 
-    def _token_rows(self, rows: Observed) -> tuple[Tensor, Tensor, Tensor]:
+    def _token_rows(self, rows: ObservedRows) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, features and labels of tokens, if a layer has some; a key is of the row and the place."""
         none = torch.zeros(0, dtype=torch.int64)
         if self.tokens_of is None:
@@ -535,7 +537,9 @@ class DomainMemory(Domain):
             )
         return name
 
-    def _learned_set(self, name: str, given: Sequence[Observed], labels: Tensor, keys: Tensor) -> LearnedSet:
+    def _learned_set(
+        self, name: str, given: Sequence[ObservedRows], labels: Tensor, keys: Tensor
+    ) -> LearnedSet:
         order = keys.argsort(stable=True)
         is_held_out = torch.zeros(len(keys), dtype=torch.bool)
         if len(keys) >= FEWEST_FOR_A_PROMISE:

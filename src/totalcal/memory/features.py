@@ -20,7 +20,7 @@ from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, count, tensors
 from totalcal.memory.distances import pooled_map
 
-Kind = Literal["vector", "map", "tokens"]
+FeatureKind = Literal["vector", "map", "tokens"]
 INPUTS = "inputs"
 _BEFORE = " (input)"
 _LONGEST_RUN = 4
@@ -38,7 +38,7 @@ class Tap:
     """
 
     name: str
-    kind: Kind
+    kind: FeatureKind
     width: int
     batch_first: bool = True
     padding: int | None = None
@@ -403,7 +403,7 @@ def _has_channels_last(module: nn.Module, output: Tensor) -> bool:
     return any(tuple(shape) == (output.shape[-1],) for shape in shapes)
 
 
-def _kind(values: Tensor) -> Kind | None:
+def _kind(values: Tensor) -> FeatureKind | None:
     if not values.is_floating_point():
         return None
     if values.dim() == 3 and values.shape[-1] == 1:
@@ -411,7 +411,7 @@ def _kind(values: Tensor) -> Kind | None:
     return {2: "vector", 3: "tokens", 4: "map", 5: "map"}.get(values.dim())  # type: ignore[return-value]
 
 
-def _width(values: Tensor, kind: Kind) -> int:
+def _width(values: Tensor, kind: FeatureKind) -> int:
     if kind == "vector":
         return values.flatten(1).shape[-1]
     return (map_features(values).values if kind == "map" else values).shape[-1]

@@ -10,7 +10,7 @@ from totalcal.errors import InputError
 from totalcal.inputs import call, check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
 from totalcal.memory.domain_memory import PROTOTYPES, WIDEST, DomainMemory
 from totalcal.memory.features import Tap, found_taps, tap
-from totalcal.memory.rows import Observed, row_keys
+from totalcal.memory.rows import ObservedRows, row_keys
 from totalcal.models.process import TuringProcess
 from totalcal.parts.sampling import MEANS, sampling
 from totalcal.ranks import share
@@ -133,10 +133,10 @@ def _precision(model: TuringProcess) -> torch.dtype:
 
 def _observed(
     model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: "_Bar"
-) -> Iterator[Observed]:
+) -> Iterator[ObservedRows]:
     for inputs, labels in labelled_batches(source, batch_size, model):
         if mine := len(labels):
-            yield Observed(model.observe(inputs, memory.taps), labels, row_keys(inputs))
+            yield ObservedRows(model.observe(inputs, memory.taps), labels, row_keys(inputs))
         bar.advance(mine)
 
 

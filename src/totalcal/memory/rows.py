@@ -30,7 +30,7 @@ class Observation(NamedTuple):
         return -self.logits.logsumexp(-1)
 
 
-class Observed(NamedTuple):
+class ObservedRows(NamedTuple):
     """An observation, the labels of its rows, and a key per row that is a function of its content."""
 
     observation: Observation

@@ -35,7 +35,7 @@ def _factory(name: str) -> Factory:
     return made
 
 
-MODELS: Mapping[str, Factory] = MappingProxyType({name: _factory(name) for name in registry.MODELS})
+MODELS: Mapping[str, Factory] = MappingProxyType({name: _factory(name) for name in registry.MODEL_NAMES})
 """The factory of every model by name, in the order in which tables list them."""
 
 globals().update(MODELS)  # after the imports, which leave the files under these names

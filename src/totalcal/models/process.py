@@ -34,13 +34,13 @@ from totalcal.inputs import (
 )
 from totalcal.memory.domain import Domain, Memorised, NoDomain
 from totalcal.memory.features import Collector, Tap, collecting, tap
-from totalcal.memory.rows import Observation, Observed, row_keys
+from totalcal.memory.rows import Observation, ObservedRows, row_keys
 from totalcal.models.evaluating import evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.moments import NoMomentRuleError, embedding_points, readout_points
 from totalcal.parts.pooling import with_quick_pooling
-from totalcal.parts.repeating import Plan, structure
+from totalcal.parts.repeating import ExecutionPlan, structure
 from totalcal.parts.sampling import (
     MEANS,
     Noise,
@@ -97,7 +97,7 @@ class TuringProcess(nn.Module):
     (`totalcal.inputs`), on any device: they are moved to the model's.
     """
 
-    _plan: Plan | None = None
+    _plan: ExecutionPlan | None = None
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ class TuringProcess(nn.Module):
         if not len(labels) or not self.domain.taps:
             return self.domain.memorise((), name)
         parts = zip(blocks(inputs, batch_size), labels.split(batch_size), strict=True)
-        rows = [Observed(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts]
+        rows = [ObservedRows(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts]
         return self._with_new_domain(lambda domain: domain.memorise(rows, name), then)
 
     def forget(
@@ -496,7 +496,11 @@ class TuringProcess(nn.Module):
         return True
 
     def predicted(
-        self, inputs: Inputs, noise: SeedNoise | None, context: Context | None, plan: Plan | None = None
+        self,
+        inputs: Inputs,
+        noise: SeedNoise | None,
+        context: Context | None,
+        plan: ExecutionPlan | None = None,
     ) -> Predictive:
         """`predict` with noise that is at hand, as an exported program has it; None stands for moments."""
         domain, plan = self.domain, plan or self._planned()  # read once: other threads may put in others
@@ -583,18 +587,23 @@ class TuringProcess(nn.Module):
         assert observation is not None
         return observation
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> ExecutionPlan:
         """How the backbone is run: chosen once, and again when its layers or hooks are others."""
         plan = self._plan
         if plan is None or plan.structure != structure(self.backbone):
-            self._plan = plan = Plan(self.backbone)
+            self._plan = plan = ExecutionPlan(self.backbone)
         return plan
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     def _beliefs(
-        self, plan: Plan, inputs: Inputs, noise: Noise | None, context: Batch | None, taps: Sequence[Tap]
+        self,
+        plan: ExecutionPlan,
+        inputs: Inputs,
+        noise: Noise | None,
+        context: Batch | None,
+        taps: Sequence[Tap],
     ) -> tuple[Belief, Observation | None]:
         """A belief for each draw and row, and what the taps saw; the context passes with the inputs.
 
@@ -630,7 +639,7 @@ class TuringProcess(nn.Module):
         entropy = categorical_entropy(at_means.mean[0])
         return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
-    def _points(self, plan: Plan, hidden: Inputs) -> Tensor:
+    def _points(self, plan: ExecutionPlan, hidden: Inputs) -> Tensor:
         points = embedding_points(plan.drawing, hidden)
         if not (plan.is_quiet or torch.compiler.is_compiling()):
             again = embedding_points(plan.drawing, hidden)

@@ -37,11 +37,11 @@ from totalcal.parts.sampling import AtMeans, SeedNoise, StochasticLayer
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
 from totalcal.types import Batch
 
-Rule = Callable[[Any, Moments], Moments]
+MomentRule = Callable[[Any, Moments], Moments]
 
 _RELATIVE_JITTER, _ABSOLUTE_JITTER = 1e-6, 1e-12  # a covariance may be singular, and is rounded
 _NEVER_LARGEST = -1e6  # in the place of −∞, whose products with 0 are no numbers
-_RULES: dict[type[nn.Module], Rule] = {}
+_RULES: dict[type[nn.Module], MomentRule] = {}
 _GRAPHS: "WeakKeyDictionary[nn.Module, fx.Graph]" = WeakKeyDictionary()
 
 
@@ -60,7 +60,7 @@ class NoMomentRuleError(TotalcalError):
         return next((name for name, module in net.named_modules() if module is self.layer), "") or "the net"
 
 
-def moment_rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
+def moment_rule(*layers: type[nn.Module]) -> Callable[[MomentRule], MomentRule]:
     """Teach how the mean and the variance of a layer's output follow from those of its input.
 
     >>> class Double(nn.Module):
@@ -71,7 +71,7 @@ def moment_rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
     ...     return Moments(2 * inputs.mean, 4 * inputs.variance)
     """
 
-    def add(rule: Rule) -> Rule:
+    def add(rule: MomentRule) -> MomentRule:
         _RULES.update(dict.fromkeys(layers, rule))
         return rule
 

@@ -24,7 +24,7 @@ class PassAtMeans(NamedTuple):
     hidden: Inputs
 
 
-class Plan:
+class ExecutionPlan:
     """How to run a net in evaluation mode, without gradients.
 
     One pass gives all draws where no weight has a distribution. In a row of layers those before the first

@@ -48,10 +48,10 @@ from .labels import common_settings as common_settings
 from .labels import describe as describe
 from .labels import in_order as in_order
 from .labels import is_score as is_score
-from .labels import labelled as labelled
 from .labels import place as place
 from .labels import seeds_in_words as seeds_in_words
 from .labels import settings_in_words as settings_in_words
+from .labels import with_row_labels as with_row_labels
 from .model_page import ModelReport as ModelReport
 from .page import page as page
 from .page import within_limits as within_limits

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from totalcal.errors import InputError
-from totalcal.report.labels import ASPECTS, Record, better, by_column, describe, is_score, labelled, listed
+from totalcal.report.labels import (
+    ASPECTS,
+    Record,
+    better,
+    by_column,
+    describe,
+    is_score,
+    listed,
+    with_row_labels,
+)
 
 
 class Summary(NamedTuple):
@@ -79,7 +88,7 @@ def aggregate(
 def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]]:
     """Model → seed → value of one score, of the records of one task and preset: for a paired comparison."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
-    for record in labelled(list(records)):
+    for record in with_row_labels(list(records)):
         if score in record:
             found[record["model"]][record["seed"]] = float(record[score])
     return dict(found)
@@ -87,7 +96,7 @@ def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]
 
 def _labelled_by_column(records: Iterable[Record]) -> list[dict[str, Any]]:
     """With the row's label for `model`, in the order given within each task and preset."""
-    return [record for runs in by_column(records).values() for record in labelled(runs)]
+    return [record for runs in by_column(records).values() for record in with_row_labels(runs)]
 
 
 def show(key: str, summary: Summary, digits: int | None = None) -> str:
@@ -106,7 +115,7 @@ def show(key: str, summary: Summary, digits: int | None = None) -> str:
 
 Pair = tuple[str, str]
 Scores = Mapping[str, Mapping[str, Summary]]  # model → score → summary
-Rule = Callable[[str, Mapping[str, Summary]], set[str]]  # (score, model → summary) → those not beaten
+BoldRule = Callable[[str, Mapping[str, Summary]], set[str]]  # (score, model → summary) → those not beaten
 _MOST_NAMES = 12
 ROUNDING = 1e-9  # relative; 0.3 must count as within 3 · 0.1
 
@@ -279,7 +288,9 @@ def has_learned(scores: Mapping[str, Summary]) -> bool:
     return scores["error"].mean < scores["majority_error"].mean
 
 
-def winners(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: Rule = bold) -> dict[str, set[str]]:
+def winners(
+    models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: BoldRule = bold
+) -> dict[str, set[str]]:
     """For each aspect the models not beaten on its score by `rule`, among those that learned anything."""
     able = {model: scores for model, scores in models.items() if has_learned(scores)}
     return {
@@ -288,7 +299,7 @@ def winners(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: Rule = b
     }
 
 
-def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: Rule = bold) -> str:
+def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: BoldRule = bold) -> str:
     """One line on total calibration; a model that has learned nothing is never called calibrated."""
     found = winners(models, aspects, rule)
     all_round = set.intersection(*found.values())

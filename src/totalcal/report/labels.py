@@ -103,11 +103,11 @@ def common_settings(records: Sequence[Record]) -> dict[str, Any]:
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 
 
-def labelled(records: Sequence[Record]) -> list[dict[str, Any]]:
+def with_row_labels(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The records of one column with the row's label for `model`, which has their settings in it.
 
     >>> runs = [{"model": "etp", "settings": {"weight_kl_scale": 0}}, {"model": "etp", "settings": {}}]
-    >>> [record["model"] for record in labelled(runs)]
+    >>> [record["model"] for record in with_row_labels(runs)]
     ['etp (weight_kl_scale=0)', 'etp']
     """
     common = common_settings(records)

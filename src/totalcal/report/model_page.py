@@ -34,7 +34,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Domain:
+class OODSet:
     """What was predicted for rows of another domain; `entropy` is that of the net as it was."""
 
     name: str
@@ -60,7 +60,7 @@ class Cover(NamedTuple):
         )
 
 
-class Example(NamedTuple):
+class RefusedRow(NamedTuple):
     """A row that was refused, and why."""
 
     where: str
@@ -84,9 +84,9 @@ class ModelReport:
     labels: npt.NDArray[Any]
     before: Judged
     after: Judged
-    domains: tuple[Domain, ...] = ()
+    domains: tuple[OODSet, ...] = ()
     covers: tuple[Cover, ...] = ()
-    examples: tuple[Example, ...] = ()
+    examples: tuple[RefusedRow, ...] = ()
     story: str | None = None
     promise: str = ""
     costs: Mapping[str, str] = field(default_factory=dict)

@@ -86,7 +86,7 @@ def check_probabilities(probabilities: Values, what: str = "the probabilities") 
     return array
 
 
-def check_labels(labels: Values, examples: int, classes: int) -> Integers:
+def as_labels(labels: Values, examples: int, classes: int) -> Integers:
     """n integer labels in 0 … K − 1, or an error that names the first wrong one."""
     array = plain(labels)
     if array.ndim != 1:
@@ -146,7 +146,7 @@ def class_names(predictor: object) -> list[Any] | None:
 def check_predictions(probabilities: Values, labels: Values) -> tuple[Floats, Integers]:
     """Probabilities and labels that fit together."""
     array = check_probabilities(probabilities)
-    return array, check_labels(labels, *array.shape)
+    return array, as_labels(labels, *array.shape)
 
 
 def check_pair(first: Values, second: Values, what: tuple[str, str]) -> tuple[Floats, Floats]:

@@ -19,8 +19,8 @@ from totalcal.scores import calibration, fit, ranking
 from totalcal.scores.arrays import (
     Floats,
     Values,
+    as_labels,
     check_count,
-    check_labels,
     check_predictions,
     class_names,
     plain,
@@ -29,7 +29,7 @@ from totalcal.scores.calibration import reliability, smooth_ece
 from totalcal.scores.external import OutputKind, eval_mode, from_arrays, swap_draws, takes_draws
 from totalcal.scores.outputs import read_outputs
 from totalcal.scores.ranking import rank
-from totalcal.scores.streaming import Rows, blocks, numbered
+from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.scores.verdict import Observations, Observed, OutOfDistribution, Verdict
 from totalcal.types import Draws, Predictive, Predictor
 from totalcal.uncertainties import uncertainties_of
@@ -138,7 +138,7 @@ def evaluate_outputs(
         (0.0, 1.0)
     """
     rows = swap_draws(torch.as_tensor(plain(outputs)))
-    test = rows, torch.as_tensor(check_labels(labels, len(rows), rows.shape[-1]))
+    test = rows, torch.as_tensor(as_labels(labels, len(rows), rows.shape[-1]))
     panel = {name: swap_draws(torch.as_tensor(plain(others))) for name, others in (ood or {}).items()}
     return evaluate(from_arrays(kind), test, panel, bins=bins, uncertainty=uncertainty)
 
@@ -180,7 +180,7 @@ def _observe(
 ) -> tuple[Observed, Inputs]:
     """What is predicted for each row of a set, and some of its inputs; labels of an OOD set mean nothing."""
     seen: list[Observed] = []
-    for rows, truth in blocks(data, size, like):
+    for rows, truth in labelled_blocks(data, size, like):
         if labelled and truth is None:
             raise InputError(
                 "the test set has no labels; give it as (inputs, labels) or as batches of such pairs, "
@@ -204,7 +204,7 @@ def _observe(
 def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
     """One block without its draws."""
     terms = torch.stack(predictive.decompose().summed(), dim=-1)
-    truth = None if labels is None else check_labels(labels, *predictive.probabilities.shape)
+    truth = None if labels is None else as_labels(labels, *predictive.probabilities.shape)
     likelihoods = None if truth is None else log_likelihoods(predictive, torch.as_tensor(truth))
     return Observed(
         probabilities=plain(predictive.probabilities),

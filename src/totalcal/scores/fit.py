@@ -16,8 +16,8 @@ from totalcal.scores.arrays import (
     Floats,
     Integers,
     Values,
+    as_labels,
     check_count,
-    check_labels,
     check_predictions,
     check_probabilities,
     floats,
@@ -123,7 +123,7 @@ def joint_nll_of_draws(probabilities: Values, labels: Values, sets: Values) -> f
     if draws.ndim != 3:
         raise ShapeError(f"the draws must be draws × examples × classes, but their shape is {draws.shape}.")
     check_probabilities(draws.reshape(-1, draws.shape[-1]), "the draws")
-    truth = check_labels(labels, *draws.shape[1:])
+    truth = as_labels(labels, *draws.shape[1:])
     with np.errstate(divide="ignore"):  # log 0 = −∞ is what a sure and wrong draw deserves
         log_likelihood: Floats = np.log(draws[:, np.arange(len(truth)), truth])  # [draws, examples]
     together = log_likelihood[:, _rows(sets, len(truth))].sum(axis=-1)  # [draws, sets]

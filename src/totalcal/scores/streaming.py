@@ -28,7 +28,7 @@ What a batch may be, `totalcal.inputs` says. A data frame, alone or with labels,
 is, in slices of its rows."""
 
 
-def blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labelled]:
+def labelled_blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterator[Labelled]:
     """Blocks of `size` rows (the last may be shorter), whatever the batches were; labels may be None.
 
     With `like`, inputs of the same kind, a tuple (ids, mask) is inputs and its mask is not read as labels.

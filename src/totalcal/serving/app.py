@@ -13,7 +13,7 @@ from totalcal import __version__
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
 from totalcal.files.budget import BusyError
-from totalcal.files.predicting.answers import Answers, class_names, p_value_names, score_names
+from totalcal.files.predicting.answers import Answers, names_of_classes, p_value_names, score_names
 from totalcal.serving import schema
 from totalcal.serving.batching import ClosedError
 from totalcal.serving.bodies import inference, rows_for_people
@@ -177,7 +177,7 @@ def _add_predictions(app: Any, service: Service) -> None:
     given, most = service.saved.preprocessing, service.limits.rows
     shape, columns = (None, None) if given is None else (given.shape, given.columns)
     taken = schema.bodies_for_people(shape, columns, most)
-    names = [str(name) for name in class_names(service.saved)]
+    names = [str(name) for name in names_of_classes(service.saved)]
 
     async def rows_of(request: Request) -> list[npt.NDArray[Any]]:
         kind = request.headers.get("content-type", "")
@@ -278,7 +278,7 @@ def _metadata(service: Service) -> dict[str, Any]:
     given = service.saved.preprocessing
     shape = [-1] if given is None else [-1, *given.shape]
     numbers = [*score_names(service.saved), *p_value_names(service.saved)]
-    width = len(class_names(service.saved))
+    width = len(names_of_classes(service.saved))
     return {
         "name": service.name,
         "versions": [service.digest],

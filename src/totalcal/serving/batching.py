@@ -7,16 +7,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy.typing as npt
 
 from totalcal.errors import TotalcalError
 from totalcal.files.budget import BusyError
 from totalcal.files.predicting.answers import Answers
+from totalcal.serving.bodies import Row
 
-Row = npt.NDArray[Any]
-Model = Callable[[Sequence[Row]], Answers]
+AnswerRows = Callable[[Sequence[Row]], Answers]
 
 
 class ClosedError(TotalcalError):
@@ -47,7 +44,7 @@ class Batcher:
 
     def __init__(
         self,
-        model: Model,
+        model: AnswerRows,
         *,
         most_rows: int = 256,
         most_waiting: int = 8192,

@@ -50,7 +50,7 @@ def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     }
 
 
-def listed(items: Schema, **limits: int) -> Schema:
+def array_of(items: Schema, **limits: int) -> Schema:
     """The schema of an array of such items."""
     return {"type": "array", "items": items, **limits}
 
@@ -81,7 +81,7 @@ def bodies_for_people(
 ) -> dict[str, Schema]:
     """The kinds of body that `/predict` takes: a row or rows as JSON, a CSV, a picture."""
     row = _row(shape, columns)
-    rows = listed(row, minItems=1, maxItems=most)
+    rows = array_of(row, minItems=1, maxItems=most)
     kinds: dict[str, Schema] = {"application/json": {"oneOf": [record({"row": row}), record({"rows": rows})]}}
     kinds["text/csv"] = {"type": "string", "description": "A header, then a line per row"}
     if takes_pictures(shape):
@@ -110,7 +110,7 @@ def _row(shape: Sequence[int] | None, columns: Sequence[str] | None) -> Schema:
 def _nested(shape: Sequence[int]) -> Schema:
     schema = _ENTRY
     for length in reversed(shape):
-        schema = listed(schema, minItems=length, maxItems=length)
+        schema = array_of(schema, minItems=length, maxItems=length)
     return schema
 
 
@@ -120,7 +120,7 @@ def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -
     A model whose preprocessing gives the shape of a row takes one.
     """
     rows: Schema = {"type": "integer", "minimum": 1, "maximum": most}
-    lengths = listed(_COUNT, minItems=1, maxItems=MOST_AXES)
+    lengths = array_of(_COUNT, minItems=1, maxItems=MOST_AXES)
     if shape is not None:
         axes = [rows, *({"const": length} for length in shape)]
         lengths = {"type": "array", "prefixItems": axes, "minItems": len(axes), "maxItems": len(axes)}
@@ -134,8 +134,10 @@ def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -
             "data": {"type": "array", "minItems": 1},
         },
     }
-    inputs = listed(tensor, minItems=1) if shape is None else listed(tensor, minItems=1, maxItems=1)
-    wanted = listed({"type": "object", "required": ["name"], "properties": {"name": {"enum": list(outputs)}}})
+    inputs = array_of(tensor, minItems=1) if shape is None else array_of(tensor, minItems=1, maxItems=1)
+    wanted = array_of(
+        {"type": "object", "required": ["name"], "properties": {"name": {"enum": list(outputs)}}}
+    )
     properties = {"id": _TEXT, "inputs": inputs, "outputs": wanted}
     return {"application/json": {"type": "object", "required": ["inputs"], "properties": properties}}
 
@@ -153,28 +155,28 @@ def predictions(classes: Sequence[str]) -> Schema:
             "decision": {"type": ["string", "null"]},
             "reason": {"type": ["string", "null"]},
         },
-        set=listed({"enum": list(classes)}, minItems=1),
+        set=array_of({"enum": list(classes)}, minItems=1),
     )
     by = {"model": _TEXT, "digest": _TEXT, "made": _TEXT}
-    return record(by | {"predictions": listed(said, minItems=1)})
+    return record(by | {"predictions": array_of(said, minItems=1)})
 
 
 def tensors() -> Schema:
     """The answer of `infer`."""
-    output = record({"name": _TEXT, "datatype": _TEXT, "shape": listed(_COUNT), "data": {"type": "array"}})
+    output = record({"name": _TEXT, "datatype": _TEXT, "shape": array_of(_COUNT), "data": {"type": "array"}})
     by = {"model_name": _TEXT, "model_version": _TEXT, "parameters": record({"made": _TEXT})}
-    return record({**by, "outputs": listed(output)}, id=_TEXT)
+    return record({**by, "outputs": array_of(output)}, id=_TEXT)
 
 
 def metadata() -> Schema:
     """The answer of `/v2/models/{name}`."""
-    lengths = listed({"type": "integer", "minimum": -1})
+    lengths = array_of({"type": "integer", "minimum": -1})
     tensor = record({"name": _TEXT, "datatype": _TEXT, "shape": lengths})
-    both = {"inputs": listed(tensor), "outputs": listed(tensor)}
-    return record({"name": _TEXT, "versions": listed(_TEXT), "platform": _TEXT, **both})
+    both = {"inputs": array_of(tensor), "outputs": array_of(tensor)}
+    return record({"name": _TEXT, "versions": array_of(_TEXT), "platform": _TEXT, **both})
 
 
-SERVER = record({"name": _TEXT, "version": _TEXT, "extensions": listed(_TEXT)})
+SERVER = record({"name": _TEXT, "version": _TEXT, "extensions": array_of(_TEXT)})
 LIVE = record({"live": _FLAG})
 READY = record({"ready": _FLAG})
 MODEL_READY = record({"name": _TEXT, "ready": _FLAG})

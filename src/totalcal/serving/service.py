@@ -16,7 +16,7 @@ from totalcal import __version__
 from totalcal.decisions.monitor import Monitor
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.files.budget import Pool, give_back, held, room
-from totalcal.files.predicting.answers import Answers, answers, check_draws, class_names
+from totalcal.files.predicting.answers import Answers, answers, check_draws, names_of_classes
 from totalcal.files.saved import Model
 from totalcal.files.whole_files import write_whole
 from totalcal.serving import schema
@@ -151,7 +151,7 @@ class Service:
             "name": self.name,
             "version": __version__,
             "digest": self.digest,
-            "classes": [str(name) for name in class_names(self.saved)],
+            "classes": [str(name) for name in names_of_classes(self.saved)],
             "shape": shape,
             "columns": None if given is None or given.columns is None else list(given.columns),
             "takes_pictures": schema.takes_pictures(shape),

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from totalcal.inputs import moved, taken
-from totalcal.training.options import PAPER_CONTEXTS, Contexts, Settings
+from totalcal.training.options import PAPER_CONTEXTS, Contexts, RunSettings
 from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch
 
@@ -92,7 +92,7 @@ def context_size(
 
 
 def epoch_batches(
-    data: Source, settings: Settings, epoch: int, done: int, device: torch.device, rank: int, ranks: int
+    data: Source, settings: RunSettings, epoch: int, done: int, device: torch.device, rank: int, ranks: int
 ) -> Iterator[tuple[Batch, int]]:
     """What is left of an epoch after `done` steps, each with the size of its context.
 

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from totalcal.errors import MissingExtraError
 from totalcal.models.process import TuringProcess
-from totalcal.training.history import MEANS, EpochReport, StepReport
+from totalcal.training.history import REPORTED, EpochReport, StepReport
 
 
 class Plan(NamedTuple):
@@ -95,7 +95,7 @@ class TensorBoard(Callback):
 
 def _numbers_in(report: StepReport | EpochReport) -> str:
     """The non-zero numbers of a report, by name."""
-    numbers = {name: getattr(report, name) for name in MEANS}
+    numbers = {name: getattr(report, name) for name in REPORTED}
     if isinstance(report, EpochReport) and report.validation_nll is not None:
         numbers["validation_nll"] = report.validation_nll
     return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items() if value)

@@ -27,7 +27,7 @@ from totalcal.training.batches import reseed
 from totalcal.training.history import History, Tally
 from totalcal.training.loop import Trainer
 from totalcal.training.optimizers import PlannedSchedule
-from totalcal.training.options import Settings
+from totalcal.training.options import RunSettings
 from totalcal.training.sources import Source, checksum
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Checkpointer:
         self.fabric.barrier()
 
 
-def configuration(settings: Settings, model: nn.Module, data: Source, ranks: int) -> dict[str, Any]:
+def configuration(settings: RunSettings, model: nn.Module, data: Source, ranks: int) -> dict[str, Any]:
     """Settings, model, data and what else changes the numbers, as plain entries of a checkpoint."""
     reseed(torch.device("cpu"), settings.seed)  # data that draws while it is read draws the same each time
     return asdict(settings) | {

@@ -37,7 +37,7 @@ from totalcal.training.options import (
     Distillation,
     Hardware,
     Optimisation,
-    Settings,
+    RunSettings,
 )
 from totalcal.training.sources import (
     Data,
@@ -125,7 +125,7 @@ def fit(
         >>> [report.epoch for report in history.epochs]
         [0, 1]
     """
-    settings = Settings(
+    settings = RunSettings(
         epochs,
         batch_size,
         seed,
@@ -214,7 +214,7 @@ def fit(
         return history
 
 
-def _check(settings: Settings, has_validation: bool, freeze_backbone: bool) -> None:
+def _check(settings: RunSettings, has_validation: bool, freeze_backbone: bool) -> None:
     if settings.epochs < 1 or settings.batch_size < 1:
         raise InputError(
             f"a run needs epochs ≥ 1 and batch_size ≥ 1, but got {settings.epochs} and {settings.batch_size}."

@@ -13,7 +13,7 @@ from totalcal.scores.fit import nll
 from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch, ContextUse, LossTerms, MemoryUpdate, Predictor
 
-MEANS = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
+REPORTED = ("loss", "expected_nll", "local_kl", "latent_kl", "weight_kl", "memory_movement")
 
 
 class StepReport(NamedTuple):
@@ -57,16 +57,16 @@ class Tally:
 
     def __init__(self, rows: int = 0, sums: list[float] | None = None) -> None:
         self.rows = rows
-        self.sums = sums or [0.0] * len(MEANS)
+        self.sums = sums or [0.0] * len(REPORTED)
 
     def add(self, report: StepReport) -> None:
         self.rows += report.rows
         self.sums = [
-            old + report.rows * getattr(report, name) for name, old in zip(MEANS, self.sums, strict=True)
+            old + report.rows * getattr(report, name) for name, old in zip(REPORTED, self.sums, strict=True)
         ]
 
     def means(self) -> dict[str, float]:
-        return {name: total / self.rows for name, total in zip(MEANS, self.sums, strict=True)}
+        return {name: total / self.rows for name, total in zip(REPORTED, self.sums, strict=True)}
 
     def as_plain(self) -> dict[str, Any]:
         return {"rows": self.rows, "sums": list(self.sums)}

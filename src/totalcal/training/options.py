@@ -153,7 +153,7 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """The settings that the numbers of a run depend on, on one device or many."""
 
     epochs: int

@@ -15,7 +15,7 @@ from totalcal.functional import dirichlet
 from totalcal.inputs import Inputs, mapped, moved, tensors
 from totalcal.parts.heads import Head, SquaredErrorHead
 from totalcal.training.batches import Purpose, generator_for, reseed
-from totalcal.training.options import NO_AUGMENTATION, Augmentation, Settings
+from totalcal.training.options import NO_AUGMENTATION, Augmentation, RunSettings
 from totalcal.training.sources import Source, labelled_batch
 from totalcal.types import Batch, Belief, Dirichlet, Predictive, Predictor
 
@@ -140,7 +140,7 @@ class BatchTransform:
     """
 
     def __init__(
-        self, settings: Settings, teacher: Predictor | None, device: torch.device, rank: int = 0
+        self, settings: RunSettings, teacher: Predictor | None, device: torch.device, rank: int = 0
     ) -> None:
         self.settings, self.teacher, self.device, self.rank = settings, teacher, device, rank
 

@@ -20,8 +20,8 @@ from totalcal.report import (
     aggregate,
     common_settings,
     in_order,
-    labelled,
     settings_in_words,
+    with_row_labels,
 )
 from totalcal_lab.records import read
 from totalcal_lab.records.folders import RunFolder, finished_runs
@@ -206,7 +206,7 @@ def boards(root: Path) -> list[Board]:
 
 def _board(column: Column, runs: list[tuple[RunFolder, Record]], most_drawn: int) -> Board:
     records = [record for _, record in runs]
-    named = [Run(folder, record) for (folder, _), record in zip(runs, labelled(records), strict=True)]
+    named = [Run(folder, record) for (folder, _), record in zip(runs, with_row_labels(records), strict=True)]
     models = {model: number for number, model in enumerate(in_order(run.model for run in named))}
     ordered = sorted(named, key=lambda run: (models[run.model], run.seed))
     return Board(*column, settings_in_words(common_settings(records)), tuple(ordered), most_drawn)

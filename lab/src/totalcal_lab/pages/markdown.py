@@ -30,9 +30,9 @@ from totalcal.report import (
     common_settings,
     describe,
     in_order,
-    labelled,
     show,
     summarise,
+    with_row_labels,
 )
 from totalcal_lab.records import paper
 from totalcal_lab.records.corruptions import corruption_columns, corruption_table
@@ -137,7 +137,7 @@ def choice_table(records: Iterable[Record], keys: Sequence[str]) -> Table:
 def summaries(records: Sequence[Record], keys: Sequence[str]) -> Rows:
     """What each row of one table has for each key, over seeds."""
     found: dict[str, dict[str, list[float]]] = {}
-    for record in labelled(records):
+    for record in with_row_labels(records):
         entries = found.setdefault(record["model"], {key: [] for key in keys})
         for key in keys:
             if key not in record:
@@ -255,7 +255,7 @@ def hashes_table(records: Iterable[Record]) -> Table:
 def configurations(records: Sequence[Record]) -> Hashes:
     """Each model, with its settings, and the hashes of its seeds."""
     found: dict[str, list[str]] = {}
-    for record in _in_order_of_seeds(labelled(records)):
+    for record in _in_order_of_seeds(with_row_labels(records)):
         found.setdefault(record["model"], []).append(record["config"])
     return {model: found[model] for model in in_order(found)}
 

@@ -19,9 +19,9 @@ from totalcal.report import (
     common_settings,
     flat_line,
     in_order,
-    labelled,
     seeds_in_words,
     summarise,
+    with_row_labels,
 )
 from totalcal_lab.records import paper
 from totalcal_lab.records.folders import RunFolder, finished_runs
@@ -118,7 +118,7 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> CorruptionColu
     over_seeds: dict[tuple[int, str], dict[str, dict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
-    for line in labelled(records):
+    for line in with_row_labels(records):
         for score in SCORES:
             place = over_seeds[line["severity"], score]
             place[line["model"]][line["corruption"]].append(line[score])
@@ -131,7 +131,9 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> CorruptionColu
     }
     types = len({line["corruption"] for line in records})
     examples = min(line["examples"] for line in records)
-    runs = Counter(model for model, _ in {(line["model"], line["config"]) for line in labelled(records)})
+    runs = Counter(
+        model for model, _ in {(line["model"], line["config"]) for line in with_row_labels(records)}
+    )
     seeds = {label: runs[label] for label in in_order(runs)}
     return CorruptionColumn(task, preset, common_settings(records), types, examples, seeds, summaries)
 

@@ -16,9 +16,9 @@ from totalcal.report import (
     column_title,
     common_settings,
     in_order,
-    labelled,
     show,
     summarise,
+    with_row_labels,
 )
 from totalcal_lab.records.folders import RunFolder, finished_runs
 from totalcal_lab.records.store import read
@@ -62,7 +62,7 @@ def domain_records(root: Path) -> list[Record]:
 
 def panel_table(records: Sequence[Record]) -> Table:
     """One group per model, one row per score, one column per OOD set: the worst first, far before near."""
-    lines = [line for line in labelled(records) if not _is_special(line)]
+    lines = [line for line in with_row_labels(records) if not _is_special(line)]
     names = _panel(lines)
     groups = [
         Group(f"{title}: {model}", _score_rows([line for line in part if line["model"] == model], names))
@@ -74,7 +74,7 @@ def panel_table(records: Sequence[Record]) -> Table:
 
 def summary_table(records: Sequence[Record]) -> Table:
     """One row per score; of each model the worst of the far OOD sets, and the worst of the near ones."""
-    lines = [line for line in labelled(records) if not _is_special(line)]
+    lines = [line for line in with_row_labels(records) if not _is_special(line)]
     columns: dict[str, dict[str, Summary]] = {}
     for title, part in _by_task(lines):
         for model in in_order({line["model"] for line in part}):
@@ -105,7 +105,7 @@ def _worst(lines: Sequence[Record]) -> dict[str, Summary]:
 
 def fading_table(records: Sequence[Record]) -> Table:
     """What fading gives and costs, per τ: NLL, ECE, AUROC of the entropy on each set; and false alarms."""
-    lines = labelled(records)
+    lines = with_row_labels(records)
     names = _panel([line for line in lines if not _is_special(line)])
     has_corruption = _is_faded_under_corruption(lines)
     groups = []
@@ -122,7 +122,7 @@ def fading_table(records: Sequence[Record]) -> Table:
 
 def severity_table(records: Sequence[Record]) -> Table:
     """Does familiarity fall as accuracy does, and which score predicts the errors?"""
-    lines = [line for line in labelled(records) if line["ood"].startswith(CORRUPTION)]
+    lines = [line for line in with_row_labels(records) if line["ood"].startswith(CORRUPTION)]
     keys: Mapping[str, str] = {
         "error": "error, %",
         "familiarity": "mean familiarity, %",

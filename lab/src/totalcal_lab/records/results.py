@@ -18,9 +18,9 @@ from totalcal.report import (
     flat_line,
     in_order,
     in_words,
-    labelled,
     seeds_in_words,
     show,
+    with_row_labels,
 )
 from totalcal_lab.records import paper
 
@@ -108,7 +108,7 @@ def result_lines(columns: Sequence[ResultColumn]) -> list[dict[str, Any]]:
 
 
 def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
-    named = labelled(records)
+    named = with_row_labels(records)
     models = {label: scores for (label,), scores in aggregate(named, by=("model",)).items()}
     figures = {}
     for score in TITLES:

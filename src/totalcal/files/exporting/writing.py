@@ -27,7 +27,7 @@ from totalcal.errors import (
     UnreadableFileError,
 )
 from totalcal.files.exporting.program import Program, first_line, outputs_of, traced
-from totalcal.files.predicting.answers import check_draws, class_names
+from totalcal.files.predicting.answers import check_draws, names_of_classes
 from totalcal.files.predicting.exported import (
     KEY,
     ROWS,
@@ -47,7 +47,7 @@ from totalcal.models.process import TuringProcess
 from totalcal.types import Draws, Sampling
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES
 
-Format = Literal["onnx", "pt2"]
+ExportFormat = Literal["onnx", "pt2"]
 
 MEANINGS: Mapping[str, str] = {
     "probabilities": "p(class | row), rows × classes",
@@ -95,7 +95,7 @@ def export(
     model: Model | TuringProcess | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    to: Format | None = None,
+    to: ExportFormat | None = None,
     draws: Draws = "auto",
     seed: int = 0,
     example: Any = None,
@@ -249,7 +249,7 @@ def _description(saved: Model, program: Program, example: Inputs, sampling: Samp
         for name, part in named(example, ROWS).items()
     }
     return Description(
-        classes=class_names(saved),
+        classes=names_of_classes(saved),
         inputs=inputs,
         outputs={name: MEANINGS[name] for name in outputs},
         draws=sampling.draws,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from totalcal.errors import GateError, InputError, TotalcalError
 from totalcal.files.container import check_digest, read_container
-from totalcal.files.predicting.inputs import Rows, rows_of
+from totalcal.files.predicting.inputs import FileRows, rows_of
 from totalcal.files.predicting.raw import RawTable
 from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES, uncertainty
 
@@ -85,7 +85,7 @@ class FilePredictor(Protocol):
     def digest(self) -> str:
         """What names the model."""
 
-    def rows(self, inputs: Path, workers: int) -> Rows:
+    def rows(self, inputs: Path, workers: int) -> FileRows:
         """The rows of a file or folder, with so many processes to decode pictures."""
 
     def answers(self, rows: npt.NDArray[Any]) -> Answers: ...
@@ -102,13 +102,13 @@ class FilePredictorWithDraws:
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        return class_names(self.saved)
+        return names_of_classes(self.saved)
 
     @property
     def score_names(self) -> tuple[str, ...]:
         return score_names(self.saved)
 
-    def rows(self, inputs: Path, workers: int) -> Rows:
+    def rows(self, inputs: Path, workers: int) -> FileRows:
         if self.steps is None:
             return rows_of(inputs, self.saved.preprocessing, manifests=True, workers=workers)
         given = self.saved.preprocessing
@@ -153,7 +153,7 @@ def opened(
     return FilePredictorWithDraws(replace(saved, steps=None), digest, draws, saved.steps)
 
 
-def class_names(saved: "Model") -> tuple[Any, ...]:
+def names_of_classes(saved: "Model") -> tuple[Any, ...]:
     """The names of the classes that the file has, or else their numbers."""
     return saved.classes or tuple(range(saved.process.num_classes))
 
@@ -181,7 +181,7 @@ def answers(
         raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
     verdicts, reasons = _decisions(saved, prediction)
     return Answers(
-        class_names(saved),
+        names_of_classes(saved),
         prediction.probabilities.cpu().numpy(),
         {name: uncertainty(prediction, name) for name in score_names(saved)},
         {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},

@@ -22,7 +22,7 @@ from totalcal.errors import (
 )
 from totalcal.files.container import PROGRAMS
 from totalcal.files.predicting.answers import Answers, made_by
-from totalcal.files.predicting.inputs import Rows, rows_of
+from totalcal.files.predicting.inputs import FileRows, rows_of
 from totalcal.files.reading import open_regular, parse_json, unreadable
 from totalcal.uncertainties import (
     CONFIDENCE,
@@ -161,7 +161,7 @@ class ExportedModel:
     def score_names(self) -> tuple[str, ...]:
         return tuple(name for name in (*UNCERTAINTIES, *UNFAMILIARITIES) if name in self.description.outputs)
 
-    def rows(self, inputs: Path, workers: int) -> Rows:
+    def rows(self, inputs: Path, workers: int) -> FileRows:
         return rows_of(inputs, self.description.rows, manifests=True, workers=workers)
 
     def predict(self, rows: Any) -> dict[str, Array]:

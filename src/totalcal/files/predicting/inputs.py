@@ -103,7 +103,7 @@ class RowFormat(Protocol):
     def pictures(self) -> PictureSteps | None: ...
 
 
-class Rows(Protocol):
+class FileRows(Protocol):
     """Rows in a fixed order, of so many numbers each."""
 
     @property
@@ -118,7 +118,7 @@ class Rows(Protocol):
 
 def rows_of(
     path: Path, preprocessing: RowFormat | None, *, manifests: bool = False, workers: int = 0
-) -> Rows:
+) -> FileRows:
     """The reader for a file or a folder.
 
     Args:

@@ -30,7 +30,7 @@ from totalcal.report.table import csv_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Column = Sequence[Any] | npt.NDArray[np.float64]
+ColumnValues = Sequence[Any] | npt.NDArray[np.float64]
 """Numbers as an array; names and words as a list."""
 
 _ROW_GROUP = 1 << 17
@@ -43,17 +43,17 @@ _REPEATED = [
 _KINDS = {".parquet": "Parquet", ".pq": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 
 
-class Format(Protocol):
+class OutputFormat(Protocol):
     """How answers are written: what a `.part` begins with, what a chunk adds, how it becomes the output."""
 
     def begin(self) -> bytes: ...
 
-    def chunk(self, columns: Sequence[Column]) -> bytes: ...
+    def chunk(self, columns: Sequence[ColumnValues]) -> bytes: ...
 
     def finish(self, part: Path, path: Path) -> None: ...
 
 
-def format_of(path: Path, names: Sequence[str], classes: Sequence[Any]) -> Format:
+def format_of(path: Path, names: Sequence[str], classes: Sequence[Any]) -> OutputFormat:
     """By the suffix of the output; all but .parquet, .pq, .arrow and .feather is CSV.
 
     The first column holds names and the second classes, `decision`, `reason` and `model` words, all others
@@ -72,7 +72,7 @@ class AsCSV:
     def begin(self) -> bytes:
         return csv_text([self.names]).encode()
 
-    def chunk(self, columns: Sequence[Column]) -> bytes:
+    def chunk(self, columns: Sequence[ColumnValues]) -> bytes:
         """All values in one go, which takes a third of the time of formatting them one by one."""
         numeric = [isinstance(column, np.ndarray) for column in columns]
         line = ",".join("%.6g" if is_number else "%s" for is_number in numeric) + "\n"
@@ -100,7 +100,7 @@ class AsColumns:
     def begin(self) -> bytes:
         return bytes(self.schema.serialize())
 
-    def chunk(self, columns: Sequence[Column]) -> bytes:
+    def chunk(self, columns: Sequence[ColumnValues]) -> bytes:
         import pyarrow as pa
 
         named, classes, *others = columns
@@ -185,7 +185,7 @@ class Note:
 class ResumableOutput:
     """Answers to `path`, and complaints to `path`.bad; see above."""
 
-    def __init__(self, path: Path, fingerprint: str, form: Format) -> None:
+    def __init__(self, path: Path, fingerprint: str, form: OutputFormat) -> None:
         self.path, self.fingerprint, self.form = path, fingerprint, form
         self.part, self.bad = beside(path, ".part"), beside(path, ".bad")
         self.progress = beside(path, ".progress")
@@ -218,7 +218,7 @@ class ResumableOutput:
             if error[0] is None:
                 self._finish()
 
-    def append(self, columns: Sequence[Column], bad: Sequence[Sequence[object]], rows: int) -> None:
+    def append(self, columns: Sequence[ColumnValues], bad: Sequence[Sequence[object]], rows: int) -> None:
         """One chunk of so many rows, safe on disk before it counts as done."""
         added = self.form.chunk(columns) if columns else b"", csv_text(bad).encode()
         part, bad_part, progress = self._streams

@@ -14,7 +14,7 @@ from totalcal.files.predicting.tables import ColumnFile, opened_columns, record_
 from totalcal.files.reading import column_places, csv_records, number, open_regular, unreadable
 
 if TYPE_CHECKING:
-    from totalcal.files.steps import Column, Steps
+    from totalcal.files.steps import InputColumn, Steps
 
 Fields = Sequence[Any]
 """The values of a row, in the order of the model's columns."""
@@ -116,7 +116,7 @@ def _fields(line: list[str], width: int, places: list[int]) -> Fields | str:
     return [line[place] for place in places]
 
 
-def _value(field: Any, column: "Column") -> Any:
+def _value(field: Any, column: "InputColumn") -> Any:
     """What a field of a CSV says, or a value that has a type already; an empty one is missing."""
     if field is None or field != field or (isinstance(field, str) and not field.strip()):
         return np.nan

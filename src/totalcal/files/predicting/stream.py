@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from totalcal.errors import InputError, NotFiniteError
 from totalcal.files.predicting.answers import Answers, FilePredictor, opened
-from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures, Rows
-from totalcal.files.predicting.outputs import Column, ResumableOutput, format_of
+from totalcal.files.predicting.inputs import Array, Chunk, Complaint, FileRows, Pictures
+from totalcal.files.predicting.outputs import ColumnValues, ResumableOutput, format_of
 from totalcal.files.whole_files import sha256_of
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITY
 
@@ -112,7 +112,7 @@ def _usual_workers(chunks: int) -> int:
     return min(cores, chunks // 2) if cores > 1 else 0
 
 
-def _answered(by: FilePredictor, chunk: Chunk) -> tuple[list[Column], list[Complaint]]:
+def _answered(by: FilePredictor, chunk: Chunk) -> tuple[list[ColumnValues], list[Complaint]]:
     """The columns of a chunk, and what is wrong with its bad rows: those without an answer are among them."""
     if not chunk.names:
         return [], chunk.complaints
@@ -138,12 +138,12 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
     return {}
 
 
-def _columns(names: list[str], found: Answers, digest: str) -> list[Column]:
+def _columns(names: list[str], found: Answers, digest: str) -> list[ColumnValues]:
     """One after the other, as the header names them; the last says of every row which model answered it."""
     model = [f"{digest} {found.made}"] * len(names)
     numbers = [*found.probabilities.T, *found.scores.values(), *found.p_values.values()]
     return [names, found.best, *numbers, found.decisions, found.reasons, model]
 
 
-def _state(rows: Rows) -> str:
+def _state(rows: FileRows) -> str:
     return hashlib.sha256(repr(rows.state()).encode()).hexdigest()
