@@ -22,6 +22,7 @@ from totalcal_lab.data.readers import (
     read_records,
     read_svhn,
     read_tiny_imagenet,
+    read_votes,
 )
 
 HEADER = struct.pack(">HBB", 0, 8, 3)
@@ -239,3 +240,18 @@ def test_a_truncated_picture_is_refused(pictures):
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match="cannot be read as a picture"):
         read_tiny_imagenet(pictures, "test")
+
+
+def test_votes_are_counts_and_their_winner_is_the_label(tmp_path, draw):
+    votes = draw.multinomial(50, [0.1] * 10, size=7)
+    np.save(tmp_path / "cifar10h-counts.npy", votes)
+    found = read_votes(tmp_path, "test")
+    np.testing.assert_array_equal(found.inputs, votes)
+    np.testing.assert_array_equal(found.labels, votes.argmax(1))
+
+
+@pytest.mark.parametrize("votes", [np.ones((5, 9), int), np.ones((5, 10)), np.zeros((5, 10), int)])
+def test_what_are_no_votes_is_refused(tmp_path, votes):
+    np.save(tmp_path / "cifar10h-counts.npy", votes)
+    with pytest.raises(DataError, match="cifar10h"):
+        read_votes(tmp_path, "test")

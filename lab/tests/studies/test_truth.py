@@ -122,7 +122,7 @@ def test_the_figure_is_drawn(found, tmp_path):
 
 def test_the_command_prints_json(monkeypatch, found):
     monkeypatch.setattr("totalcal_lab.studies.truth.measured", lambda plan, jobs: found)
-    done = CliRunner().invoke(app, ["truth", "--quick", "--seeds", "1", "--json"])
+    done = CliRunner().invoke(app, ["truth", "generated", "--quick", "--seeds", "1", "--json"])
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.output)["measurements"]) == len(found)
 

@@ -53,8 +53,17 @@ def _run(name: str, out: Path, seed: int, epochs: int, as_json: bool) -> None:
     typer.echo(f"rank correlation of spread and distance from the boundary: {found.spread_correlation:.2f}")
 
 
-@app.command(rich_help_panel="Judge", epilog=Example("totalcal-lab truth --figure truth.png"))
-def truth(
+truth = typer.Typer(
+    no_args_is_help=True, help="Models where the truth is known, or known from people's votes."
+)
+app.add_typer(truth, name="truth", rich_help_panel="Judge")
+
+_DataDir = typer.Option(None, "--data-dir", help="A folder that holds sets, each in a folder of its name.")
+_Records = typer.Option(None, "--records", help="Write what was measured to this file, name.jsonl.")
+
+
+@truth.command("generated", epilog=Example("totalcal-lab truth generated --figure truth.png"))
+def generated(
     seeds: int = typer.Option(3, min=1, help="How many training sets and initial weights per size."),
     quick: bool = typer.Option(
         False, "--quick", help="A few steps on the smallest task: to see that it runs."
@@ -76,3 +85,25 @@ def truth(
         from totalcal_lab.studies.truth_report import draw_truth
 
         draw_truth(found, plan, figure)
+
+
+@truth.command("people", epilog=Example("totalcal-lab truth people runs --records people.jsonl"))
+def people(
+    runs: Path = typer.Argument(..., help="A folder of runs on CIFAR-10."),
+    records: Path | None = _Records,
+    data_dir: Path | None = _DataDir,
+    figure: Path | None = typer.Option(None, "--figure", callback=FIGURE, help=_FIGURE),
+) -> None:
+    """Judge CIFAR-10 nets, calibrated or not, by how people voted on its test images (CIFAR-10H)."""
+    from totalcal.report import as_text
+    from totalcal_lab.grid.people import judge_people
+    from totalcal_lab.records.folders import finished_runs
+    from totalcal_lab.records.people import TERMS, draw_people, people_table
+    from totalcal_lab.records.store import write_lines
+
+    found = list(judge_people(list(finished_runs(runs)), data_dir))
+    typer.echo("\n\n".join(as_text(people_table(found, *columns)) for columns in ((), (TERMS,))))
+    if records is not None:
+        write_lines(records, found)
+    if figure is not None:
+        draw_people(found, figure)

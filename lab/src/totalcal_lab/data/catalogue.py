@@ -34,6 +34,7 @@ from totalcal_lab.data.readers import (
     read_cifar_c,
     read_svhn,
     read_tiny_imagenet,
+    read_votes,
 )
 from totalcal_lab.data.synthetic import DEFAULT
 from totalcal_lab.data.text import random_tokens, read_imdb
@@ -328,6 +329,33 @@ CIFAR_10_C = DataSet(
     classes=CIFAR10_CLASSES,
 )
 
+CIFAR_10H = DataSet(
+    name="cifar-10h",
+    title="CIFAR-10H: how some fifty people voted on each test image of CIFAR-10, a count per class",
+    num_classes=10,
+    read=read_votes,
+    splits={
+        "test": Split(
+            10_000,
+            (
+                RawFile(
+                    "cifar10h-counts.npy",
+                    ("sha256:9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff",),
+                ),
+            ),
+        )
+    },
+    terms="CC BY-NC-SA 4.0; cite Peterson et al., ICCV 2019",
+    homepage="https://github.com/jcpeterson/cifar-10h",
+    downloads=(
+        Download(
+            ("https://github.com/jcpeterson/cifar-10h/raw/master/data/cifar10h-counts.npy",),
+            "sha256:9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff",
+        ),
+    ),
+    classes=CIFAR10_CLASSES,
+)
+
 
 GAUSSIAN_COUNTS = {"train": 1_000, "test": 10_000}
 _IMDB_TEXTS = {
@@ -464,7 +492,7 @@ GAUSSIANS = DataSet(
 )
 
 _SETS = (
-    FASHION_MNIST, MNIST, KMNIST, CIFAR_10, CIFAR_100, SVHN, TINY_IMAGENET, CIFAR_10_C, IMDB,
+    FASHION_MNIST, MNIST, KMNIST, CIFAR_10, CIFAR_100, SVHN, TINY_IMAGENET, CIFAR_10_C, CIFAR_10H, IMDB,
     IRIS, DIGITS, LETTER_PICTURES, RANDOM_TOKENS, GAUSSIANS,
 )  # fmt: skip
 

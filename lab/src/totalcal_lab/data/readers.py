@@ -107,6 +107,15 @@ def read_cifar_c(folder: Path, split: str) -> Arrays:
     return checked(images, read_npy(folder / "labels.npy"), 10, str(folder))
 
 
+def read_votes(folder: Path, split: str) -> Arrays:
+    """CIFAR-10H: votes [n, 10] as float32, a row per test image; the label is the most voted class."""
+    path = folder / "cifar10h-counts.npy"
+    votes = read_npy(path)
+    if votes.ndim != 2 or votes.shape[1] != 10 or votes.dtype.kind not in "iu" or (votes.sum(1) < 2).any():
+        raise DataError(f"{path} is {votes.dtype} {votes.shape}, expected counts (n, 10), two or more a row.")
+    return checked(votes.astype(np.float32), votes.argmax(1), 10, str(path))
+
+
 # SVHN, cropped digits: MATLAB files with X [32, 32, 3, n] and y [n, 1], where 10 stands for the digit 0.
 _COMPRESSED: Final = 15
 _HEADER: Final = 128

@@ -37,9 +37,10 @@ from totalcal.report import (
 from totalcal_lab.records import paper
 from totalcal_lab.records.corruptions import corruption_columns, corruption_table
 from totalcal_lab.records.domain import TABLES as DOMAIN_TABLES
+from totalcal_lab.records.people import TERMS, people_table
 from totalcal_lab.records.progress import corruptions_file, domain_file, timing_file
 from totalcal_lab.records.results import ResultColumn, result_columns, result_table
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read, read_lines
 
 Block = Callable[[Path, Sequence[str]], str]
 Rows = Mapping[str, Mapping[str, Summary]]  # row → key → summary over seeds
@@ -100,6 +101,12 @@ def _domain(records: Path, arguments: Sequence[str]) -> str:
     if missing := set(models) - {line["model"] for line in lines}:
         raise InputError(f"no line of {domain_file(records)} is of {', '.join(sorted(missing))}.")
     return "\n\n".join(as_markdown(DOMAIN_TABLES[name](lines)) for name in tables)
+
+
+def _people(records: Path, arguments: Sequence[str]) -> str:
+    """Predictors against people's votes; with `terms`, the terms of the variance."""
+    lines = read_lines(records)
+    return as_markdown(people_table(lines, TERMS) if arguments == ["terms"] else people_table(lines))
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
@@ -288,6 +295,7 @@ BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
         "gaps": _gaps,
         "corruptions": _corruptions,
         "domain": _domain,
+        "people": _people,
         "hours": _hours,
         "hashes": _hashes,
     }
