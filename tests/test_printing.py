@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from totalcal.decisions.policy import three_verdicts
+from totalcal.decisions.deciding import HeldOut, decide
 from totalcal.errors import GateError
 from totalcal.types import PointMass, Predictive
 
@@ -13,7 +13,8 @@ from totalcal.types import PointMass, Predictive
 def prediction():
     logits = torch.randn(1, 120, 3, generator=torch.Generator().manual_seed(0))
     bare = Predictive(PointMass(logits))
-    gate = three_verdicts(bare, bare.probabilities.argmax(1))
+    labels = bare.probabilities.argmax(1).numpy()
+    gate = decide(None, HeldOut(bare, labels, bare, labels, range(3)), 0.05, 0.05)
     return Predictive(PointMass(logits), gate=gate, classes=("<cat>", "dog", "eel"))
 
 

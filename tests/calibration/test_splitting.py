@@ -5,7 +5,6 @@ from scipy.stats import chisquare
 from totalcal.calibration.splitting import (
     OverlapWarning,
     check_apart,
-    rows_for,
     split_held_out,
     spread_keys,
 )
@@ -72,12 +71,6 @@ def test_groups_are_never_divided():
 def test_a_single_group_cannot_be_divided():
     with pytest.raises(InputError, match="group"):
         split_held_out(torch.randn(50, 2), torch.zeros(50, dtype=torch.long), needed=39, groups=[1] * 50)
-
-
-def test_a_bar_needs_two_rows_beyond_it():
-    for rate in (0.01, 0.05, 0.1, 0.3):
-        rows = rows_for(rate)
-        assert (rows + 1) * rate >= 2 > rows * rate
 
 
 def test_copies_have_keys_of_their_own_and_share_them_with_no_other_row():

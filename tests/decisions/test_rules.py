@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 
 from totalcal import softmax
 from totalcal.decisions import Coverage, FalseRejection, Risk
-from totalcal.decisions.rules import is_accepted
+from totalcal.decisions.rules import is_accepted, rows_for
 from totalcal.errors import GateError, InputError
 from totalcal.nets import mlp
 
@@ -103,7 +103,7 @@ def test_the_bound_of_a_risk_is_that_of_clopper_and_pearson(mistakes, accepted):
 def test_too_few_rows_for_a_risk_say_how_many_it_takes():
     with pytest.raises(GateError, match="it takes 597 accepted rows"):
         Risk(0.01).threshold(np.linspace(0, 1, 500), np.zeros(500, bool))
-    assert math.isfinite(Risk(0.01).threshold(np.linspace(0, 1, 597), np.zeros(597, bool)))
+    assert Risk(0.01).threshold(np.linspace(0, 1, 597), np.zeros(597, bool)) == math.inf
 
 
 def test_nineteen_right_answers_are_what_five_per_cent_take():
@@ -137,3 +137,9 @@ def test_a_row_alone_is_not_above_a_threshold_that_is_its_own_score_in_a_batch(s
     together = model.predict(rows).entropy.numpy()
     alone = torch.cat([model.predict(row).entropy for row in rows.split(1)]).numpy()
     assert is_accepted(alone, together).all()
+
+
+def test_a_bar_needs_two_rows_beyond_it():
+    for rate in (0.01, 0.05, 0.1, 0.3):
+        rows = rows_for(rate)
+        assert (rows + 1) * rate >= 2 > rows * rate

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
-from totalcal.calibration.splitting import HeldOutSplit, check_apart, rows_for, split_held_out
+from totalcal.calibration.splitting import HeldOutSplit, check_apart, split_held_out
 from totalcal.calibration.summary import CalibrationSummary
-from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide
+from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide, exceptions
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.predictions import PredictionSets, fewest_rows
+from totalcal.decisions.rules import rows_for
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.inputs import Inputs, as_inputs, blocks, call, in_precision_of, joined, labelled, moved, taken
@@ -331,15 +332,13 @@ def _finished(
     rows = HeldOut(
         prediction,
         plain(promising[1]),
-        _counts(_predicted(start, fitting[0], batch_size).probabilities.argmax(1), len(names)),
-        _counts(fitting[1], len(names)),
+        _predicted(start, fitting[0], batch_size),
+        plain(fitting[1]),
         tuple(names),
     )
     gate, promises = _gate(decisions, rows, *rates)
-    sets = _sets(rows, isinstance(decisions, PerClass))
-    if sets is not None:
-        of = "inputs of each class" if sets.class_groups else "inputs"
-        promises.append(f"sets of classes hold the true one for {COVERAGE:.0%} of {of}, or as you ask")
+    sets, of_sets = _sets(rows, isinstance(decisions, PerClass))
+    promises += of_sets
     if prediction.domain is None:
         promises.append('no memory, so nothing is "not my domain": nothing is known but the probabilities')
     summary = CalibrationSummary(
@@ -368,12 +367,14 @@ def _gate(choice: Choice | None, rows: HeldOut, alpha: float, beta: float) -> tu
     return gate, gate.promise.split("; ")
 
 
-def _sets(rows: HeldOut, by_class: bool) -> PredictionSets | None:
+def _sets(rows: HeldOut, by_class: bool) -> tuple[PredictionSets | None, list[str]]:
+    """The sets of classes, and what is promised of them."""
     if len(rows.labels) < rows_for(1 - COVERAGE):
-        return None
-    groups = rows.groups(rows.labelled_before, rows_for(1 - COVERAGE)) if by_class else ()
-    return PredictionSets.fitted(rows.prediction, rows.labels, COVERAGE, groups=groups)
-
-
-def _counts(numbers: Tensor, classes: int) -> Any:
-    return plain(numbers.cpu().bincount(minlength=classes))
+        return None, []
+    groups = rows.groups_of_true(rows_for(1 - COVERAGE)) if by_class else ()
+    sets = PredictionSets.fitted(rows.prediction, rows.labels, COVERAGE, groups=groups)
+    of = "inputs of each class" if len(set(groups)) > 1 else "inputs"
+    said = f"sets of classes hold the true one for {COVERAGE:.0%} of {of}, or as you ask"
+    alone = [group for group, each in enumerate(sets.by_group) if len(each) < fewest_rows(COVERAGE)]
+    more = exceptions(groups, alone, rows.classes, "held to the threshold of all rows") if groups else []
+    return sets, [said, *(f"of sets: {each}" for each in more)]

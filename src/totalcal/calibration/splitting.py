@@ -8,7 +8,6 @@ place: rows are ranked by a hash of inputs and label, copies of a row by a hash 
 that they are spread as at random.
 """
 
-import math
 import warnings
 import zlib
 from collections import Counter
@@ -59,7 +58,7 @@ def split_held_out(
     Args:
         inputs: The held-out rows.
         labels: Their classes.
-        needed: How many rows the promises need (`rows_for`).
+        needed: How many rows the promises need (`decisions.rules.rows_for`).
         groups: What each row belongs to, such as a patient or a day; a group is never divided.
         seed: Another one gives another split.
 
@@ -96,15 +95,6 @@ def split_held_out(
         filled += sizes[name]
     is_promising = torch.tensor([names[place] in promising for place in order.tolist()])
     return HeldOutSplit(order[~is_promising], order[is_promising], len(promising))
-
-
-def rows_for(rate: float) -> int:
-    """How many rows a rate needs so that its bar is not the single most extreme one: ⌈2 / rate⌉ − 1.
-
-    >>> rows_for(0.05)
-    39
-    """
-    return math.ceil(2 / rate - 1e-9) - 1
 
 
 def spread_keys(inputs: Inputs, labels: Tensor, seed: int = 0) -> Tensor:

@@ -1,37 +1,59 @@
-"""What `calibrate(decisions=…)` takes: promises per class, thresholds by hand, a rule, or costs.
+"""What `calibrate(decisions=…)` takes, and the gate that comes of it: accept, ask and not my domain.
+
+"Not my domain" goes to inputs with familiarity ≤ α. Familiarity is a conformal p-value, so at most α of all
+inputs of the domain get this verdict, however few rows were held out. Among the others, "ask" goes to those
+whose entropy is above a bar, by default a conformal quantile: at most β of those that are answered correctly
+get it. Neither rate dilutes the other.
+
+The bar is a rank among the rows that the familiarity is a rank among. They are selected as a new input is:
+row j is unfamiliar if at most α (n + 1) of the n rows are as unfamiliar as itself. For a new row that is
+familiar this is what the selection from all n + 1 rows gives, which treats them alike, so that the quantile
+holds for what the selection leaves (selection-conditional conformal prediction, Jin and Ren 2024).
 
 Per class means per predicted class: given it, held-out rows and new ones are exchangeable, and each class
-has a threshold of its own (Mondrian conformal prediction, Vovk, Gammerman and Shafer 2005). A class that is
-expected to have too few held-out rows shares one group with all others of that kind, and the promise is then
-over the group. What is expected is read from the fitting rows, on which no promise rests: grouped by the
-rows of the promises themselves, a class would be rare because it happens to be, and the promise would not be
-exact.
+has thresholds of its own (Mondrian conformal prediction, Vovk, Gammerman and Shafer 2005). Classes that are
+expected to have too few held-out rows share thresholds with others that are about as difficult, as many
+classes as it takes, and the promise is then over the group (clustered conformal prediction, Ding et al.
+2023). What is expected and how difficult a class is are read from the fitting rows, on which no promise
+rests: grouped by the rows of the promises themselves, a class would be rare because it happens to be, and
+the promise would not be exact.
+
+All rates are means over held-out sets, for inputs exchangeable with the held-out ones.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from totalcal.calibration.splitting import rows_for
 from totalcal.decisions.costs import Costs, mean_with_interval
-from totalcal.decisions.gate import ACCEPT, Bar, Gate, HeldOutRates
-from totalcal.decisions.policy import ASK, NOT_MY_DOMAIN, most_unfamiliar, three_verdicts
-from totalcal.decisions.rules import FalseRejection, Flags, Risk, Rule, check_share, conformal_quantile
+from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN, Bar, Gate, HeldOutRates
+from totalcal.decisions.rules import (
+    FalseRejection,
+    Flags,
+    Risk,
+    Rule,
+    check_share,
+    conformal_quantile,
+    rows_for,
+)
 from totalcal.errors import GateError, LabelError
 from totalcal.scores.arrays import Floats, Integers, check_predictions, plain
 from totalcal.types import Predictive
 from totalcal.uncertainties import CONFIDENCE, EXPECTED_COST, FAMILIARITY, UNFAMILIARITY
 
 _ALWAYS_ASK = -1.0  # below any entropy
-_MOST_NAMES = 8
+_MOST_NAMES = 12
 
 
 @dataclass(frozen=True)
 class PerClass:
     """The promises of `calibrate` for each predicted class by itself, and sets that cover each true class.
+
+    Classes with too few rows are taken together with others that are about as difficult, or have no promise
+    of their own; `print(model)` says which.
 
     Attributes:
         rule: Of the verdict "ask", per class: false rejections at `beta` if not given; or `Risk`, `Coverage`.
@@ -63,38 +85,68 @@ Choice = PerClass | Thresholds | Costs | Rule
 
 
 class HeldOut(NamedTuple):
-    """The rows that promises rest on, and of the fitting rows what says which classes are rare.
+    """The rows that promises rest on, and the fitting rows, which say what classes are like.
 
     Attributes:
         prediction: Of the rows of the promises.
         labels: Their classes.
-        predicted_before: How often each class was predicted for the fitting rows.
-        labelled_before: How many fitting rows are of each class.
-        classes: Their names.
+        fitting: The prediction of the fitting rows.
+        fitting_labels: Their classes.
+        classes: The names of the classes.
     """
 
     prediction: Predictive
     labels: Integers
-    predicted_before: Integers
-    labelled_before: Integers
+    fitting: Predictive
+    fitting_labels: Integers
     classes: Sequence[Any]
 
-    def groups(self, counts: Integers, needed: int) -> tuple[int, ...]:
-        return group_classes(counts * len(self.labels) / max(counts.sum(), 1), needed)
+    def groups_of_predicted(self, needed: int) -> tuple[int, ...]:
+        """The group of each predicted class, by how many rows it can expect and its mean entropy."""
+        predicted = plain(self.fitting.probabilities).argmax(1)
+        return self._groups(predicted, plain(self.fitting.entropy), needed)
+
+    def groups_of_true(self, needed: int) -> tuple[int, ...]:
+        """The group of each true class, by how many rows it can expect and how sure of it one is."""
+        own = plain(self.fitting.probabilities)[np.arange(len(self.fitting_labels)), self.fitting_labels]
+        return self._groups(self.fitting_labels, -own, needed)
+
+    def _groups(self, of_class: Integers, difficulty: Floats, needed: int) -> tuple[int, ...]:
+        classes = len(self.classes)
+        counts = np.bincount(of_class, minlength=classes)
+        sums = np.bincount(of_class, difficulty, minlength=classes)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), difficulty.mean() if counts.any() else 0)
+        return group_classes(counts * len(self.labels) / max(counts.sum(), 1), means, needed)
 
 
-def group_classes(expected: Floats, needed: int) -> tuple[int, ...]:
-    """The group of each class: one of its own where so many rows are expected, else that of the rare ones, 0.
+def group_classes(expected: Floats, difficulty: Floats, needed: int) -> tuple[int, ...]:
+    """The group of each class: of its own where it can expect as many rows as needed.
 
-    >>> group_classes(np.array([50, 3, 60, 7]), 39)
-    (1, 0, 2, 0)
+    The others are taken in the order of their difficulty until a group has as many. If all of them together
+    have not, they are group 0, and there is no other group 0.
+
+    >>> group_classes(np.array([50, 30, 60, 7, 25]), np.array([0.1, 0.9, 0.2, 0.1, 0.5]), 30)
+    (1, 2, 3, 4, 4)
+    >>> group_classes(np.array([50, 3]), np.zeros(2), 30)
+    (1, 0)
     """
-    own = iter(range(1, len(expected) + 1))
-    return tuple(next(own) if rows >= needed else 0 for rows in expected)
+    found = np.zeros(len(expected), dtype=np.int64)
+    own = np.flatnonzero(expected >= needed)
+    found[own] = np.arange(1, len(own) + 1)
+    rare = [place for place in np.argsort(difficulty, kind="stable") if expected[place] < needed]
+    last = number = len(own) + 1
+    rows = 0.0
+    for place in rare:
+        found[place] = number
+        rows += expected[place]
+        if rows >= needed:
+            last, number, rows = number, number + 1, 0.0
+    found[found == number] = last if number > last else 0  # the rest joins the most difficult group
+    return tuple(found.tolist())
 
 
 def decide(choice: Choice | None, held_out: HeldOut, alpha: float, beta: float) -> Gate:
-    """The gate of a choice; its promise says what holds.
+    """The gate of a choice; its promise says what holds, and what could not be promised with how many rows.
 
     Args:
         choice: What was given as `decisions`.
@@ -103,22 +155,25 @@ def decide(choice: Choice | None, held_out: HeldOut, alpha: float, beta: float) 
         beta: Of the others that are answered correctly, at most so many are "ask", unless a rule says else.
 
     Raises:
-        GateError: If nothing can be promised on these rows.
+        GateError: If a choice cannot be kept on these rows, or, without a choice, nothing can be promised.
         LabelError: If thresholds are of classes that there are not.
     """
-    if choice is None:
-        return three_verdicts(held_out.prediction, held_out.labels, alpha, beta)
     check_share(alpha, "alpha")
     if isinstance(choice, Costs):
         return _of_costs(choice, held_out)
     if isinstance(choice, Thresholds):
         return _by_hand(choice, held_out, alpha)
-    if isinstance(choice, PerClass):
-        rule = choice.rule or FalseRejection(beta)
-        needed = rule.fewest_rows if isinstance(rule, Risk) else rows_for(beta) * 10 // 9
-        groups = held_out.groups(held_out.predicted_before, max(rows_for(alpha), needed))
-        return _by_groups(rule, held_out, alpha, groups)
-    return _by_groups(choice, held_out, alpha, (0,) * len(held_out.classes))
+    of_class = (0,) * len(held_out.classes)
+    if not isinstance(choice, PerClass):
+        return _by_groups(choice or FalseRejection(beta), held_out, alpha, of_class, lenient=choice is None)
+    rule = choice.rule or FalseRejection(beta)
+    needed = max(rows_for(alpha), -(-rule.fewest_rows * 10 // 9))  # nine of ten are familiar and right
+    of_class = held_out.groups_of_predicted(needed)
+    gate = _by_groups(rule, held_out, alpha, of_class)
+    if len(set(of_class)) > 1:
+        return gate
+    none = f"no predicted class has rows enough for promises of its own, which take about {needed}"
+    return replace(gate, promise=f"{gate.promise}; {none}")
 
 
 class _Groups(NamedTuple):
@@ -141,57 +196,66 @@ class _Groups(NamedTuple):
         return None if self.is_one else tuple(values[group] for group in self.of_class)
 
 
-def _by_groups(rule: Rule, held_out: HeldOut, alpha: float, of_class: tuple[int, ...]) -> Gate:
+def _by_groups(
+    rule: Rule, held_out: HeldOut, alpha: float, of_class: tuple[int, ...], lenient: bool = False
+) -> Gate:
     """A bar by familiarity and one by entropy, both with a threshold for each group of predicted classes."""
-    prediction, names = held_out.prediction, held_out.classes
+    prediction = held_out.prediction
     probabilities, truth = check_predictions(prediction.probabilities, held_out.labels)
     predicted = probabilities.argmax(1)
-    groups, wrong = _Groups(of_class, predicted), predicted != truth
-    each = "" if groups.is_one else ", for each predicted class"
+    groups = _Groups(of_class, predicted)
     bars: list[Bar] = []
     promises: list[str] = []
-    alone: list[int] = []
+    alone: set[int] = set()
     familiar = np.ones(len(truth), dtype=bool)
     if prediction.domain is not None:
         bar, familiar, said, alone = _familiarity_bar(prediction, alpha, groups)
         bars += [bar] if bar is not None else []
         promises.append(said)
-    entropy = prediction.entropy.detach().cpu().double().numpy()
-    pooled = math.inf
     try:
-        pooled = rule.threshold(entropy[familiar], wrong[familiar])
-    except GateError:
-        if groups.is_one:
+        bar, more = _entropy_bar(rule, plain(prediction.entropy), predicted != truth, familiar, groups)
+    except GateError as reason:
+        if not lenient:
             raise
-    limits = []
-    for number, rows in enumerate(groups.rows):
-        try:
-            limits.append(rule.threshold(entropy[rows & familiar], wrong[rows & familiar]))
-        except (GateError, IndexError):
-            limits.append(_ALWAYS_ASK if isinstance(rule, Risk) else pooled)
-            alone.append(number)
-    bars.append(Bar("entropy", pooled, ASK, groups.by_class(limits)))
-    promises.append(f'{rule.promise}{each}: the others are "{ASK}"')
-    promises += _exceptions(groups, alone, names, isinstance(rule, Risk))
-    return _gate(bars, promises, held_out)
+        promises.append(f'"{ASK}" has no promise: {reason}')
+        if not bars:
+            raise GateError("; ".join(promises)) from reason
+        return _gate(bars, promises, held_out)
+    each = "" if groups.is_one else ", for each predicted class"
+    promises.append(_promise(rule, len(bars)) + each)
+    alone |= more
+    nothing = "always asked about" if isinstance(rule, Risk) else "decided by the thresholds of all rows"
+    promises += exceptions(groups.of_class, alone, held_out.classes, nothing)
+    return _gate([*bars, bar], promises, held_out)
+
+
+def _promise(rule: Rule, others: int) -> str:
+    if isinstance(rule, FalseRejection):
+        of = "the others that are" if others else "the inputs"
+        return f'at most {_percent(rule.rate)} of {of} answered correctly are "{ASK}"'
+    return f'{rule.promise}: the others are "{ASK}"'
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.3g}%"
 
 
 def _familiarity_bar(
     prediction: Predictive, alpha: float, groups: _Groups
-) -> tuple[Bar | None, Flags, str, list[int]]:
+) -> tuple[Bar | None, Flags, str, set[int]]:
     """The bar, the rows that are familiar, what is promised, and the groups that it is not promised to."""
     unfamiliarity = plain(prediction.unfamiliarity).astype(np.float64)
     familiar = np.ones(len(unfamiliarity), dtype=bool)
     fewest = math.ceil(1 / alpha - 1e-9) - 1
     if len(unfamiliarity) < fewest:
-        said = f'"{NOT_MY_DOMAIN}" at {alpha:.0%} cannot be promised: it takes {fewest} rows'
-        return None, familiar, f"{said}, not {len(unfamiliarity)}", []
+        said = f'"{NOT_MY_DOMAIN}" at {_percent(alpha)} cannot be promised: it takes {fewest} rows'
+        return None, familiar, f"{said}, not {len(unfamiliarity)}", set()
     if groups.is_one:
         bar = Bar(FAMILIARITY, alpha, NOT_MY_DOMAIN)
-        said = f'at most {alpha:.0%} of inputs like the held-out ones are "{NOT_MY_DOMAIN}"'
-        return bar, ~most_unfamiliar(unfamiliarity, alpha), said, []
+        said = f'at most {_percent(alpha)} of inputs like the held-out ones are "{NOT_MY_DOMAIN}"'
+        return bar, ~most_unfamiliar(unfamiliarity, alpha), said, set()
     pooled = conformal_quantile(unfamiliarity, 1 - alpha, "rows")
-    alone: list[int] = []
+    alone: set[int] = set()
     limits = []
     for number, rows in enumerate(groups.rows):
         if rows.sum() >= fewest:
@@ -200,29 +264,77 @@ def _familiarity_bar(
         else:
             limits.append(pooled)
             familiar[rows] = unfamiliarity[rows] <= pooled
-            alone.append(number)
-    said = f'at most {alpha:.0%} of inputs of each predicted class are "{NOT_MY_DOMAIN}"'
+            alone.add(number)
+    said = f'at most {_percent(alpha)} of inputs of each predicted class are "{NOT_MY_DOMAIN}"'
     return Bar(UNFAMILIARITY, pooled, NOT_MY_DOMAIN, groups.by_class(limits)), familiar, said, alone
 
 
-def _exceptions(groups: _Groups, alone: Sequence[int], names: Sequence[Any], asks: bool) -> list[str]:
-    """Which classes are promised something together only, and which nothing."""
+def _entropy_bar(
+    rule: Rule, entropy: Floats, wrong: Flags, familiar: Flags, groups: _Groups
+) -> tuple[Bar, set[int]]:
+    """The bar among familiar rows, and the groups that it promises nothing to."""
+    entropy = entropy.astype(np.float64)
     if groups.is_one:
+        right = int((familiar & ~wrong).sum())
+        if isinstance(rule, FalseRejection) and right < rule.fewest_rows:
+            raise GateError(
+                f"a rate of {rule.rate:.3g} takes {rule.fewest_rows} correct answers, and there are {right}. "
+                "Hold out more rows, or allow a higher rate."
+            )
+        return Bar("entropy", rule.threshold(entropy[familiar], wrong[familiar]), ASK), set()
+    asks = isinstance(rule, Risk)  # where nothing can be promised
+    pooled = _ALWAYS_ASK if asks else rule.threshold(entropy[familiar], wrong[familiar])
+    limits, alone = [], set()
+    for number, rows in enumerate(groups.rows):
+        try:
+            limits.append(rule.threshold(entropy[rows & familiar], wrong[rows & familiar]))
+        except GateError as error:
+            limits.append(pooled)
+            alone.add(number)
+            reason = error
+    if asks and len(alone) == len(limits):
+        raise GateError(f"of no predicted class can this be promised. Of the last: {reason}")
+    return Bar("entropy", pooled, ASK, groups.by_class(limits)), alone
+
+
+def most_unfamiliar(statistic: Floats, alpha: float) -> Flags:
+    """Rows of which at most α (n + 1) are as unfamiliar as themselves."""
+    ranked = np.sort(statistic)
+    as_large = len(ranked) - np.searchsorted(ranked, statistic, side="left")
+    found: Flags = as_large <= alpha * (len(ranked) + 1) + 1e-9
+    return found
+
+
+def exceptions(
+    of_class: Sequence[int], alone: Collection[int], names: Sequence[Any], nothing: str
+) -> list[str]:
+    """Which classes are promised something together only, and which nothing."""
+    members: dict[int, list[Any]] = {}
+    for name, group in zip(names, of_class, strict=True):
+        members.setdefault(group, []).append(name)
+    if len(members) == 1:
         return []
-    rare = [name for name, group in zip(names, groups.of_class, strict=True) if group == 0]
-    nothing = [name for name, group in zip(names, groups.of_class, strict=True) if group in alone]
+    together = [names for group, names in members.items() if len(names) > 1 and group not in alone]
+    without = [name for group, names in members.items() if group in alone for name in names]
     said = []
-    if len(rare) > 1 and 0 not in alone:
-        said.append(f"too rare for a promise of their own, and taken together: {_listed(rare)}")
-    if nothing:
-        what = "always asked about" if asks else "no promise of their own, the threshold of all rows"
-        said.append(f"{what}, for too few rows: {_listed(nothing)}")
+    if together:
+        shown: list[str] = []
+        left = _MOST_NAMES
+        for each in together:
+            if left <= 0:
+                break
+            shown.append(_listed(each, left))
+            left -= len(each)
+        more = f" and {len(together) - len(shown)} groups more" if len(shown) < len(together) else ""
+        said.append(f"too rare for a promise of their own, and taken together: {' | '.join(shown)}{more}")
+    if without:
+        said.append(f"no promise of their own, for too few rows, and {nothing}: {_listed(without)}")
     return said
 
 
-def _listed(names: Sequence[Any]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(map(str, names[:_MOST_NAMES])) + more
+def _listed(names: Sequence[Any], most: int = _MOST_NAMES) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def _by_hand(choice: Thresholds, held_out: HeldOut, alpha: float) -> Gate:

@@ -33,7 +33,7 @@ from totalcal.uncertainties import (
     why_rejected,
 )
 
-ACCEPT = "accept"
+ACCEPT, ASK, NOT_MY_DOMAIN = "accept", "ask", "not my domain"
 
 OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
     {"mutual_information": "not my domain", "data": "ask"}

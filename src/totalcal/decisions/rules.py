@@ -47,6 +47,10 @@ class Rule(Protocol):
     @property
     def promise(self) -> str: ...
 
+    @property
+    def fewest_rows(self) -> int:
+        """How many rows it should have: right answers, if it is about these."""
+
 
 @dataclass(frozen=True)
 class FalseRejection:
@@ -74,6 +78,11 @@ class FalseRejection:
         """What holds for new rows, in words."""
         return f"of the inputs answered rightly, at most {self.rate:.3g} are rejected (on average)"
 
+    @property
+    def fewest_rows(self) -> int:
+        """Right answers, so that the threshold is not the largest score."""
+        return rows_for(self.rate)
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -97,6 +106,11 @@ class Coverage:
         """What holds for new rows, in words."""
         return f"at least {self.share:.3g} of the inputs are accepted (on average)"
 
+    @property
+    def fewest_rows(self) -> int:
+        """Rows, so that the threshold is not the largest score."""
+        return rows_for(1 - self.share)
+
 
 @dataclass(frozen=True)
 class Risk:
@@ -118,11 +132,12 @@ class Risk:
 
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         """The largest score that is accepted, from held-out rows."""
-        candidates = _candidates(scores)
-        below = is_accepted(scores, candidates[:, None])  # [candidates, rows]
-        safe = self.bounds((below & wrong).sum(1), below.sum(1)) <= self.limit
-        if safe.any():  # the first safe one accepts most
-            return float(np.nextafter(candidates[safe.argmax()], -np.inf))
+        if len(scores):
+            candidates = _candidates(scores)
+            below = is_accepted(scores, candidates[:, None])  # [candidates, rows]
+            safe = self.bounds((below & wrong).sum(1), below.sum(1)) <= self.limit
+            if safe.any():  # the first safe one accepts most
+                return float(candidates[safe.argmax()])
         raise GateError(
             f"no threshold keeps the risk at {self.limit:.3g} with confidence {self.confidence:.3g} on "
             f"{len(scores)} held-out rows, of which {int(wrong.sum())} were answered wrongly; even without a "
@@ -177,6 +192,15 @@ def conformal_quantile(scores: Floats, share: float, what: str) -> float:
             f"but there are {len(scores)}. Hold out more, or ask for less."
         )
     return float(np.sort(scores)[rank - 1])
+
+
+def rows_for(rate: float) -> int:
+    """How many rows a rate needs so that its bar is not the single most extreme one: ⌈2 / rate⌉ − 1.
+
+    >>> rows_for(0.05)
+    39
+    """
+    return math.ceil(2 / rate - 1e-9) - 1
 
 
 def check_share(value: float, what: str) -> None:

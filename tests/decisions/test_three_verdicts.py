@@ -1,13 +1,19 @@
+"""Accept, ask, not my domain: what `calibrate` decides unless something else is chosen."""
+
 import numpy as np
 import pytest
 import torch
 
-from totalcal.decisions.gate import ACCEPT, Gate
-from totalcal.decisions.policy import ASK, NOT_MY_DOMAIN, three_verdicts
+from totalcal.decisions.deciding import HeldOut, decide
+from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN, Gate
 from totalcal.errors import GateError
 from totalcal.types import DETERMINISTIC, Familiarity, PointMass, Predictive, Sampling
 
 ALPHA, BETA = 0.1, 0.1
+
+
+def three_verdicts(prediction, labels, alpha=0.05, beta=0.05):
+    return decide(None, HeldOut(prediction, labels, prediction, labels, range(3)), alpha, beta)
 
 
 def world(rows, noise, classes=3):
