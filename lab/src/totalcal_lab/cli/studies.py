@@ -107,3 +107,40 @@ def people(
         write_lines(records, found)
     if figure is not None:
         draw_people(found, figure)
+
+
+@truth.command("sizes", epilog=Example("totalcal-lab truth sizes digits --records sizes.jsonl"))
+def sizes(
+    tasks: list[str] | None = typer.Argument(
+        None, help="plane, digits, fashion; all of them if none is given."
+    ),
+    records: Path = typer.Option(
+        Path("sizes.jsonl"), "--records", help="Add lines to this file; those that it has are not made again."
+    ),
+    seeds: int = typer.Option(1, min=1, help="How many training sets and initial weights per size."),
+    data_dir: Path | None = _DataDir,
+    figure: Path | None = typer.Option(None, "--figure", callback=FIGURE, help=_FIGURE),
+) -> None:
+    """Train every model on ever more rows: do the reducible and the irreducible term vanish?"""
+    from totalcal.errors import UnknownNameError
+    from totalcal.report import as_text
+    from totalcal_lab.records.sizes import draw_sizes, sizes_table
+    from totalcal_lab.records.store import append, read_lines
+    from totalcal_lab.studies.sizes import SWEEPS, measure_sizes
+
+    for name in tasks or SWEEPS:
+        if name not in SWEEPS:
+            raise UnknownNameError("task", name, SWEEPS)
+    for name in tasks or SWEEPS:
+        for seed in range(seeds):
+            made = [
+                (line["examples"], line["model"])
+                for line in read_lines(records)
+                if (line["task"], line["seed"]) == (name, seed)
+            ]
+            for line in measure_sizes(name, seed, made, data_dir):
+                append(records, line)
+    found = read_lines(records)
+    typer.echo(as_text(sizes_table(found)))
+    if figure is not None:
+        draw_sizes(found, figure)

@@ -40,6 +40,7 @@ from totalcal_lab.records.domain import TABLES as DOMAIN_TABLES
 from totalcal_lab.records.people import TERMS, people_table
 from totalcal_lab.records.progress import corruptions_file, domain_file, timing_file
 from totalcal_lab.records.results import ResultColumn, result_columns, result_table
+from totalcal_lab.records.sizes import sizes_table
 from totalcal_lab.records.store import read, read_lines
 
 Block = Callable[[Path, Sequence[str]], str]
@@ -107,6 +108,11 @@ def _people(records: Path, arguments: Sequence[str]) -> str:
     """Predictors against people's votes; with `terms`, the terms of the variance."""
     lines = read_lines(records)
     return as_markdown(people_table(lines, TERMS) if arguments == ["terms"] else people_table(lines))
+
+
+def _sizes(records: Path, arguments: Sequence[str]) -> str:
+    """The terms of the variance over the size of the training set."""
+    return as_markdown(sizes_table(read_lines(records)))
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
@@ -296,6 +302,7 @@ BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
         "corruptions": _corruptions,
         "domain": _domain,
         "people": _people,
+        "sizes": _sizes,
         "hours": _hours,
         "hashes": _hashes,
     }

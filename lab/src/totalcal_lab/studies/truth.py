@@ -7,7 +7,7 @@ the distance from the training data.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -104,18 +104,29 @@ def remembering(model: TuringProcess, rows: Batch, held_out: Batch) -> TuringPro
 
 
 def fitted(
-    rows: Batch, num_classes: int, steps: int, name: str, seed: int, dropout: float = 0.0
+    rows: Batch,
+    num_classes: int,
+    steps: int,
+    name: str,
+    seed: int,
+    dropout: float = 0.0,
+    net: Callable[[], nn.Module] | None = None,
+    learning_rate: float = LEARNING_RATE,
 ) -> TuringProcess:
-    """One model after about so many gradient steps; everything random comes from the seed."""
+    """One model after about so many gradient steps; everything random comes from the seed.
+
+    `net` makes another net than the one that all predictors of this study share.
+    """
     steps_per_epoch = -(-len(rows.labels) // BATCH_SIZE)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # initial weights and dropout know torch's own generator only
-        model = MODELS[name](mlp(rows.inputs.shape[1], num_classes, HIDDEN, dropout), num_classes)
+        backbone = mlp(rows.inputs.shape[1], num_classes, HIDDEN, dropout) if net is None else net()
+        model = MODELS[name](backbone, num_classes)
         train(
             model,
             *rows,
             epochs=max(1, round(steps / steps_per_epoch)),
-            learning_rate=LEARNING_RATE,
+            learning_rate=learning_rate,
             batch_size=BATCH_SIZE,
             generator=torch.Generator().manual_seed(seed),
         )
