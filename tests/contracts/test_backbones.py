@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from totalcal import MODELS, Batch, Predictor, TuringProcess
+from totalcal.errors import TotalcalError
+from totalcal.parts import same_draws
 from totalcal.parts.sampling import stochastic_layers
 
 AsJudged = Callable[[TuringProcess], Predictor]
@@ -230,21 +233,24 @@ def test_a_process_shares_nothing_with_the_net_it_was_given(name: str, data: Bat
     assert not any(weight.requires_grad for weight in frozen)
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
+class Checkpointed(nn.Module):
+    """Runs a net again for its gradients, instead of keeping what it gave."""
+
+    def __init__(self, inner: nn.Module, **how: Any) -> None:
+        super().__init__()
+        self.inner, self.how, self.on = inner, how, True
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.on:
+            return self.inner(inputs)  # type: ignore[no-any-return]
+        return checkpoint(self.inner, inputs.requires_grad_(), **self.how)  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize("net", [plain, Recurrence])
 def test_activation_checkpoints_change_no_gradient(
-    name: str, net: Callable[[], nn.Module], reentrant: bool, data: Batch
+    name: str, net: Callable[[], nn.Module], data: Batch
 ) -> None:
-    class Checkpointed(nn.Module):
-        def __init__(self, inner: nn.Module) -> None:
-            super().__init__()
-            self.inner, self.on = inner, False
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            inputs = inputs.requires_grad_()
-            return checkpoint(self.inner, inputs, use_reentrant=reentrant) if self.on else self.inner(inputs)
-
-    model = made(name, lambda: Checkpointed(net()))
+    model = made(name, lambda: Checkpointed(net(), use_reentrant=False, context_fn=same_draws))
 
     def gradients(on: bool) -> dict[str, Tensor]:
         model.backbone.on = on
@@ -260,6 +266,14 @@ def test_activation_checkpoints_change_no_gradient(
     assert expected.keys() == found.keys()
     for key, gradient in expected.items():
         torch.testing.assert_close(found[key], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_part_that_would_be_run_again_with_other_draws_is_refused(reentrant: bool, data: Batch) -> None:
+    model = made("bnn", lambda: Checkpointed(plain(), use_reentrant=reentrant))
+    terms = model(data.inputs.clone(), data.labels, 5, seeded(4))
+    with pytest.raises(TotalcalError, match="same_draws"):
+        terms.total(examples=96).backward()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -140,6 +140,54 @@ def test_how_a_net_is_run_is_found_out_once(looks, calls, data):
     assert model.backbone.calls == 3 * calls
 
 
+def test_a_first_call_that_fails_decides_nothing(data):
+    model = MODELS["bnn"](Net(), 3)
+    with pytest.raises(RuntimeError):
+        model.predict(torch.zeros(2, 7))
+    model.predict(data.inputs)
+    model.backbone.calls = 0
+    model.predict(data.inputs)
+    assert model.backbone.calls == 1
+
+
+class ChannelsLast(nn.Module):
+    """What vmap does not know: a memory format that is not the usual one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, rows):
+        hidden = self.first(rows)[..., None, None].contiguous(memory_format=torch.channels_last)
+        return self.last(hidden.relu().flatten(1))
+
+
+class Writing(ChannelsLast):
+    """It writes into its input."""
+
+    def forward(self, rows):
+        return self.last(self.first(rows.mul_(0.5)).relu())
+
+
+@pytest.mark.parametrize("name", ["bnn", "etp"])
+def test_a_net_that_vmap_does_not_bear_is_run_draw_by_draw(name, data):
+    torch.manual_seed(0)
+    unusual = ChannelsLast()
+    usual = nn.Sequential(unusual.first, nn.ReLU(), unusual.last)
+    torch.manual_seed(1)
+    found = MODELS[name](unusual, 3).predict(data.inputs).belief.mean
+    torch.manual_seed(1)
+    assert_allclose(found, MODELS[name](usual, 3).predict(data.inputs).belief.mean, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("draws", [0, 1, 10])
+def test_a_net_that_writes_into_its_input_leaves_the_rows_as_they_were(draws, data):
+    model, rows = MODELS["bnn"](Writing(), 3), data.inputs.clone()
+    first = model.predict(rows, draws=draws).probabilities
+    assert torch.equal(rows, data.inputs)
+    assert torch.equal(model.predict(rows, draws=draws).probabilities, first)
+
+
 @pytest.mark.parametrize("looks", [False, True])
 @pytest.mark.parametrize("used", [False, True], ids=["first call", "later"])
 def test_a_lack_of_memory_is_told(looks, used, data):

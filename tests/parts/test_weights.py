@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from totalcal.errors import InputError, UnknownNameError
+from totalcal.errors import InputError, TotalcalError, UnknownNameError
 from totalcal.parts.sampling import MEANS, Noise, SeedNoise, sampling
 from totalcal.parts.weights import (
     LogUniformPrior,
@@ -102,7 +102,8 @@ def test_tokens_share_one_draw() -> None:
 
 def test_an_all_zero_row_has_finite_gradients() -> None:
     layer = MeanFieldLinear(nn.Linear(5, 3), NormalPrior())
-    layer(torch.zeros(1, 5)).sum().backward()
+    with sampling(Noise()):
+        layer(torch.zeros(1, 5)).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in layer.parameters() if p.grad is not None)
 
 
@@ -268,3 +269,11 @@ def test_a_module_that_reaches_into_a_layer_gets_the_weights_of_the_pass() -> No
         assert not torch.equal(weight, layer.weight_mean)
         torch.testing.assert_close(layer(torch.eye(3)) - layer.bias, weight.T)
     assert layer.weight is layer.weight_mean
+
+
+def test_outside_of_any_pass_a_layer_is_at_its_mean_and_refuses_gradients() -> None:
+    layer, rows = wide(MeanFieldLinear(nn.Linear(3, 2), NormalPrior())), torch.randn(4, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(rows), nn.functional.linear(rows, layer.weight_mean, layer.bias))
+    with pytest.raises(TotalcalError, match="pass"):
+        layer(rows)

@@ -669,7 +669,6 @@ class TuringProcess(nn.Module):
             running.kls = {} if with_kls else None
             embedding = call(self.backbone, rows)
         check_embedding(embedding, count(rows), self.net_classes)
-        running.repeated_by(embedding)
         return embedding, running.kls
 
     def _loss_terms(

@@ -10,6 +10,7 @@ from .latents.memory import IdentityKeys as IdentityKeys
 from .sampling import MEANS as MEANS
 from .sampling import AtMeans as AtMeans
 from .sampling import Noise as Noise
+from .sampling import same_draws as same_draws
 from .sampling import sampling as sampling
 from .weights import LogUniformPrior as LogUniformPrior
 from .weights import MeanFieldConv2d as MeanFieldConv2d

@@ -1,11 +1,12 @@
 """A backbone with several draws of its weights: how, is chosen once for a net as it is made, and kept."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from totalcal.inputs import Inputs, call, parts_of
+from totalcal.inputs import Inputs, call, mapped, parts_of, taken
 from totalcal.parts.sampling import MEANS, SeedNoise, StochasticLayer, sampling, stochastic_layers
 from totalcal.parts.weights import MeanFieldLinear
 
@@ -29,8 +30,8 @@ class ExecutionPlan:
 
     One pass gives all draws where no weight has a distribution. In a row of layers those before the first
     that draws run once, for the draws and for a pass at means. The rest runs with all draws side by side
-    (vmap), or draw by draw if vmap refuses it, as it does control flow that depends on what is drawn: the
-    first prediction finds out.
+    (vmap) where torch can do that, else draw by draw: control flow that depends on what is drawn is beyond
+    vmap. No structure tells, so that two draws of two rows are tried before the first prediction.
 
     Attributes:
         layers: Those whose weights have a distribution.
@@ -42,6 +43,7 @@ class ExecutionPlan:
         self.layers = stochastic_layers(net)
         self.fixed, self.drawing = _split(net)
         self.first, self.rest = _first(self.drawing)
+        self.may_write = not _is_known(net) or any(getattr(part, "inplace", False) for part in net.modules())
         self.is_parallel: bool | None = None
         self.uses_are_known = not self.layers
         self._noise: SeedNoise | None = None
@@ -61,16 +63,16 @@ class ExecutionPlan:
         """One pass at mean weights."""
         with sampling(MEANS):
             hidden = self.before(inputs)
-            return PassAtMeans(call(self.drawing, hidden), hidden)
+            return PassAtMeans(self._called(self.drawing, hidden), hidden)
 
     def before(self, inputs: Inputs) -> Inputs:
         """What goes into `drawing`."""
-        return inputs if self.fixed is None else self.fixed(inputs)
+        return inputs if self.fixed is None else self._called(self.fixed, inputs)
 
     def drawn(self, hidden: Inputs, noise: SeedNoise) -> Tensor:
         """v_w(x), draws × rows × outputs, of what goes into `drawing`; one draw where weights are points."""
         if not self.layers:
-            return call(self.drawing, hidden).unsqueeze(0)
+            return self._called(self.drawing, hidden).unsqueeze(0)
         blocks = [self._run(hidden, noise, epsilons) for epsilons in noise.of_layers(self.layers)]
         sides = zip(*(block.chunk(2 if noise.is_paired else 1) for block in blocks), strict=True)
         return torch.cat([part for side in sides for part in side])[: noise.count]
@@ -79,40 +81,55 @@ class ExecutionPlan:
     def learn_uses(self, inputs: Inputs) -> None:
         """Find out which layers one pass uses several times; nothing is left of the pass."""
         with torch.random.fork_rng(devices=[]), sampling(MEANS) as running:
-            call(self.drawing, self.before(inputs))
+            self._called(self.drawing, self.before(inputs))
         for layer in self.layers:
             layer.is_reused = running.uses[layer] > 1
         self.uses_are_known = True
 
+    def _called(self, net: nn.Module, rows: Inputs) -> Tensor:
+        """What a part of the net gives; one that may write into its input gets a copy."""
+        return call(net, mapped(Tensor.clone, rows) if self.may_write else rows)
+
     def _run(self, hidden: Inputs, noise: SeedNoise, epsilons: list[Tensor]) -> Tensor:
-        layers, given = self.layers, epsilons
+        own, draws = dict(zip(self.layers, epsilons, strict=True)), len(epsilons[0])
+        net, outputs = self.drawing, None
         if self.first is not None and isinstance(hidden, Tensor):
-            layers = [layer for layer in layers if layer is not self.first]
-            own = dict(zip(self.layers, epsilons, strict=True))
-            outputs = self.first.drawn_outputs(hidden, own[self.first], noise.is_paired)
-            given = [outputs, *(own[layer] for layer in layers)]
+            net = self.rest
+            outputs = self.first.drawn_outputs(hidden, own.pop(self.first), noise.is_paired)
+        drawn = list(own.values())
 
-        def once(*of_draw: Tensor) -> Tensor:
-            rows, of_layers = (hidden, of_draw) if layers is self.layers else (of_draw[0], of_draw[1:])
-            with sampling(noise, dict(zip(layers, of_layers, strict=True))):
-                return call(self.drawing if layers is self.layers else self.rest, rows)
+        def once(rows: Inputs, *of_draw: Tensor) -> Tensor:
+            with sampling(noise, dict(zip(own, of_draw, strict=True))):
+                return self._called(net, rows)
 
+        def of_draw(draw: int) -> Tensor:
+            """Each draw has tensors of its own: a net may write into them."""
+            rows = hidden if outputs is None else outputs[draw].clone()
+            return once(rows, *(each[draw].clone() for each in drawn))
+
+        side_by_side = torch.vmap(once, (None if outputs is None else 0, *[0] * len(drawn)))
         # In a graph vmap would take the number of rows for a constant.
-        may_be_parallel = len(given[0]) > 1 and not torch.compiler.is_compiling()
-        if may_be_parallel and self.is_parallel is not False:
-            try:
-                found: Tensor = torch.vmap(once)(*given)
-            except RuntimeError as problem:
-                if self.is_parallel or _is_out_of_memory(problem):
-                    raise
-            else:
-                self.is_parallel = True
-                return found
-        # Each draw gets a tensor of its own: a net may write into it, which a graph of views would not bear.
-        found = torch.stack([once(*(part.clone() for part in each)) for each in zip(*given, strict=True)])
-        if may_be_parallel:
+        may_be_parallel = draws > 1 and not torch.compiler.is_compiling()
+        if may_be_parallel and self.is_parallel is None:
+            few = taken(hidden, slice(2)) if outputs is None else outputs[:2, :2]
+            self.is_parallel = _works(side_by_side, few, *(each[:2] for each in drawn)) or None
+        if may_be_parallel and self.is_parallel:
+            return side_by_side(hidden if outputs is None else outputs, *drawn)
+        found = torch.stack([of_draw(draw) for draw in range(draws)])
+        if may_be_parallel:  # known only now: what failed before might have been these rows' fault
             self.is_parallel = False
         return found
+
+
+def _works(function: Callable[..., Tensor], *given: Inputs) -> bool:
+    """Whether torch can run this at all; what is the net's own fault will show when it runs draw by draw."""
+    try:
+        function(*given)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def structure(net: nn.Module) -> list[object]:
@@ -165,7 +182,3 @@ def _is_known(link: nn.Module) -> bool:
         and not isinstance(part, nn.FractionalMaxPool2d | nn.FractionalMaxPool3d)
         for part in link.modules()
     )
-
-
-def _is_out_of_memory(problem: RuntimeError) -> bool:
-    return isinstance(problem, torch.OutOfMemoryError) or "memory" in str(problem)

@@ -8,22 +8,23 @@ A pass is one run through a net, and a context within which its layers know what
 
 Noise belongs to a pass, not to a layer: threads that share a model each have passes of their own. In a pass a
 layer has one draw of its weights, however often it is used. While it learns, a layer that a pass uses once
-may draw at its outputs instead, for each row by itself (local reparameterisation). What has a distribution
-stays in full precision, whatever the module around it is converted to.
+may draw at its outputs instead, for each row by itself (local reparameterisation). Outside of any pass layers
+are at their means and give no gradients. Activation checkpointing runs parts of a net again, outside of the
+pass: it needs `same_draws`. What has a distribution stays in full precision, whatever the module around it is
+converted to.
 """
 
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, TotalcalError
 from totalcal.functional.gaussian import HALVES, standard_normal
 
 _MOST_AT_ONCE = 16  # pairs of draws that run side by side
@@ -181,20 +182,8 @@ class StochasticLayer(FullPrecision, ABC):
 
     def epsilon(self) -> Tensor:
         """ε ~ N(0, I) for the weights: the same whenever the layer is used in a pass; zeros at means."""
-        running = running_pass()
-        if running is None:
-            return Noise().normal(tuple(self.noise_like.shape), self.noise_like)
-        return running.of_weights(self)
-
-    def draws_at_outputs(self) -> bool:
-        """Whether each row may have noise of its own at the output, instead of a draw of the weights."""
-        running = running_pass()
-        return not self.is_reused if running is None else running.draws_at_outputs(self)
-
-    def epsilon_of_outputs(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """ε ~ N(0, I) for noise at the output, which is right only where a pass uses the layer once."""
-        running = running_pass()
-        return Noise().normal(shape, like) if running is None else running.of_outputs(self, shape, like)
+        running = pass_to_draw_in()
+        return torch.zeros_like(self.noise_like) if running is None else running.of_weights(self)
 
 
 WeightKLs = dict[StochasticLayer, Tensor]
@@ -226,6 +215,7 @@ class Pass:
         return self._epsilons[layer]
 
     def draws_at_outputs(self, layer: StochasticLayer) -> bool:
+        """Whether each row may have noise of its own at the layer's output, instead of a draw of weights."""
         if self._is_repeat:
             return layer in self._outputs
         return self.learns and not layer.is_reused and layer not in self._epsilons
@@ -238,45 +228,60 @@ class Pass:
         self._outputs[layer] = self.noise.normal(shape, like)
         return self._outputs[layer]
 
-    def repeated_by(self, output: Tensor) -> None:
-        """When gradients flow back from `output`, what is run again for them meets this pass's noise.
-
-        Activation checkpointing runs parts of a net a second time, in the middle of a backward pass and
-        outside of every context. Several passes may share a backward pass; each is announced by its output.
-        """
-        if output.grad_fn is None:
-            return
-        again = Pass(self.noise)  # without the KLs: they hold the graph that holds the hook
+    def repeated(self) -> "Pass":
+        """The same noise for parts of the net that are run again; not the KLs, which hold the graph."""
+        again = Pass(self.noise)
         again._is_repeat, again._epsilons, again._outputs = True, self._epsilons, self._outputs
-
-        def announce(_: tuple[Tensor, ...]) -> None:
-            _REPEATED.set(weakref.ref(again))
-
-        output.grad_fn.register_prehook(announce)
+        return again
 
 
 _RUNNING: ContextVar[Pass | None] = ContextVar("running", default=None)
-_REPEATED: ContextVar["weakref.ref[Pass] | None"] = ContextVar("repeated", default=None)
 
 
 def running_pass() -> Pass | None:
-    """The pass that is running in this thread; in a backward pass, the one that is run again for it."""
+    """The pass that is running in this thread, if any."""
+    return _RUNNING.get()
+
+
+def pass_to_draw_in() -> Pass | None:
+    """The pass that is running; None outside of any, where a layer is at its mean and gives no gradients."""
     running = _RUNNING.get()
-    if running is not None or torch._C._current_graph_task_id() == -1:  # as torch.utils.checkpoint asks
-        return running
-    repeated = _REPEATED.get()
-    return None if repeated is None else repeated()
+    if running is None and torch.is_grad_enabled():
+        raise TotalcalError(
+            "a layer whose weights have a distribution gives gradients within a pass only: train its model, "
+            "or write `with sampling(MEANS):`. A part of a net that is run again for gradients needs "
+            "checkpoint(…, use_reentrant=False, context_fn=totalcal.parts.same_draws)."
+        )
+    return running
 
 
 @contextmanager
 def sampling(noise: Noise, epsilons: Mapping[StochasticLayer, Tensor] | None = None) -> Iterator[Pass]:
     """One pass: within this context stochastic layers, anywhere, draw from `noise`, or take the ε given."""
-    running = Pass(noise, epsilons)
-    token = _RUNNING.set(running)
-    try:
+    with _running(Pass(noise, epsilons)) as running:
         yield running
+
+
+@contextmanager
+def _running(which: Pass) -> Iterator[Pass]:
+    token = _RUNNING.set(which)
+    try:
+        yield which
     finally:
         _RUNNING.reset(token)
+
+
+def same_draws() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+    """The `context_fn` of activation checkpointing: what is run again meets the draws of its pass.
+
+        checkpoint(block, rows, use_reentrant=False, context_fn=same_draws)
+        transformer.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": same_draws})
+
+    Returns:
+        What a part of a net is run in, and what it is run in again.
+    """
+    running = _RUNNING.get()
+    return nullcontext(), nullcontext() if running is None else _running(running.repeated())
 
 
 def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:

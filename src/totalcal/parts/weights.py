@@ -13,7 +13,13 @@ from torch.nn import functional as F
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import HALVES, kl_to_isotropic, kl_to_log_uniform
 from totalcal.functional.local_linear import local_linear
-from totalcal.parts.sampling import StochasticLayer, WeightKLs, running_pass, stochastic_layers
+from totalcal.parts.sampling import (
+    StochasticLayer,
+    WeightKLs,
+    pass_to_draw_in,
+    running_pass,
+    stochastic_layers,
+)
 
 Layers = Literal["linear", "all", "none"] | str | Iterable[str]
 
@@ -89,15 +95,17 @@ class MeanFieldLayer(StochasticLayer):
 
     def drawn_weight(self) -> Tensor:
         """w = μ + σ ε: one draw per pass, shared by all rows and positions; μ where means are asked for."""
-        running = running_pass()
-        if running is not None and running.is_at_means:
+        running = pass_to_draw_in()
+        if running is None:
+            return self.weight_mean
+        if running.is_at_means:
             running.uses[self] += 1
             return self.weight_mean
-        if running is not None and self in running.weights:
+        if self in running.weights:
             return running.weights[self]
-        weight = self.weight_mean + (0.5 * self.log_variance).exp() * self.epsilon()
+        weight = self.weight_mean + (0.5 * self.log_variance).exp() * running.of_weights(self)
         # With gradients it is made anew each time: a part of the pass that is run again must do what it did.
-        if running is not None and not running.with_gradients:
+        if not running.with_gradients:
             running.weights[self] = weight
         return weight
 
@@ -121,11 +129,12 @@ class MeanFieldLinear(MeanFieldLayer):
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if inputs.dim() != 2 or not self.draws_at_outputs():
+        running = pass_to_draw_in()
+        if inputs.dim() != 2 or running is None or not running.draws_at_outputs(self):
             return self.given(F.linear(self.received(inputs), self.drawn_weight(), self.bias))
-        epsilon = self.epsilon_of_outputs((len(inputs), len(self.weight_mean)), self.weight_mean)
-        weights, running = (self.weight_mean, self.weight_log_variance, self.bias), running_pass()
-        if running is None or running.kls is None or not isinstance(self.prior, NormalPrior):
+        epsilon = running.of_outputs(self, (len(inputs), len(self.weight_mean)), self.weight_mean)
+        weights = self.weight_mean, self.weight_log_variance, self.bias
+        if running.kls is None or not isinstance(self.prior, NormalPrior):
             return self.given(local_linear(inputs, *weights, epsilon, _LOG_VARIANCE_LIMIT).output)
         output, running.kls[self] = local_linear(
             inputs, *weights, epsilon, _LOG_VARIANCE_LIMIT, self.prior.precision
@@ -160,12 +169,12 @@ class MeanFieldConv2d(MeanFieldLayer):
             )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        inputs = self.received(inputs)
-        if not self.local or not self.draws_at_outputs():
+        inputs, running = self.received(inputs), pass_to_draw_in()
+        if not self.local or running is None or not running.draws_at_outputs(self):
             return self.given(self._convolve(inputs, self.drawn_weight(), self.bias))
         mean = self._convolve(inputs, self.weight_mean, self.bias)
         variance = self._convolve(inputs.square(), self.log_variance.exp(), None)
-        epsilon = self.epsilon_of_outputs(tuple(mean.shape), mean)
+        epsilon = running.of_outputs(self, tuple(mean.shape), mean)
         return self.given(mean + (variance + _ROOT_GUARD).sqrt() * epsilon)
 
     def _convolve(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
