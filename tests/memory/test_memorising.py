@@ -81,6 +81,23 @@ def test_a_new_name_is_a_new_class_and_forgetting_brings_back_the_model(model: M
         model.forget("dog")
 
 
+def test_sets_of_classes_rest_while_a_class_is_learned_and_the_print_says_what_is_promised() -> None:
+    net = torch.nn.Linear(4, 3)
+    rows, labels = rows_of(0, 400)
+    model = totalcal.calibrate(net, (rows[:200], labels[:200]), (rows[200:], labels[200:]), progress=False)
+    asked, before = rows_of(3, 50)[0], str(model)
+    sets = model.predict(asked).set(0.9)
+    model.memorise(new_rows(2, 60), torch.full((60,), 3), name="dogs")
+    with pytest.raises(InputError, match="held-out rows"):
+        model.predict(asked).set(0.9)
+    said = str(model).splitlines()
+    assert any("dogs" in line and "24 rows held out" in line for line in said)
+    assert any("no sets of classes" in line for line in said)
+    model.forget("dogs")
+    assert torch.equal(model.predict(asked).set(0.9), sets)
+    assert str(model) == before
+
+
 def test_two_classes_at_once_stand_in_the_order_of_their_names(model: Model) -> None:
     rows = torch.cat([new_rows(2, 40), new_rows(3, 40) - 10])
     model.memorise(rows, ["yak"] * 40 + ["eel"] * 40, name="animals")

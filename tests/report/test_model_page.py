@@ -50,6 +50,14 @@ def test_the_card_has_figures_promises_and_limits(report, tmp_path):
         assert part in card
 
 
+def test_each_set_says_how_many_of_its_rows_are_unlike_the_domain_and_unlike_its_classes(report):
+    far = next(each for each in report.domains if each.name == "far")
+    assert all((p <= 0.05).mean() == 1 for p in far.p_values.values())
+    for p in report.after.p_values.values():
+        assert (p <= 0.05).mean() < 0.1
+    assert all(words in report.to_html() for words in ("not from here", "no class it knows"))
+
+
 def test_sets_are_shown_with_their_coverage_and_size(report):
     nine = next(cover for cover in report.covers if cover.promised == 0.9)
     assert nine.held == pytest.approx(0.9, abs=0.06)

@@ -17,6 +17,7 @@ from totalcal.report.model_page import Cover, Judged, ModelReport, OODSet, Refus
 from totalcal.scores.arrays import label_numbers, plain
 from totalcal.scores.streaming import Rows, labelled_blocks
 from totalcal.types import Predictive
+from totalcal.uncertainties import P_VALUES
 
 if TYPE_CHECKING:
     from totalcal.files.saved import Model
@@ -61,7 +62,7 @@ def report_on(
                 name=name,
                 entropy=plain(entropies[name]),
                 entropy_after=plain(prediction.entropy),
-                familiarity=None if prediction.domain is None else plain(prediction.familiarity),
+                p_values=_p_values(prediction),
                 unfamiliarity=None if prediction.domain is None else plain(prediction.unfamiliarity),
                 verdicts=tuple(prediction.decision) if model.gate is not None else (),
             )
@@ -92,15 +93,20 @@ def _judged(prediction: Predictive, model: "Model") -> Judged:
     return Judged(
         probabilities=plain(prediction.probabilities),
         entropy=plain(prediction.entropy),
-        familiarity=plain(prediction.familiarity) if knows else None,
+        p_values=_p_values(prediction),
         unfamiliarity=plain(prediction.unfamiliarity) if knows else None,
         verdicts=tuple(prediction.decision) if prediction.gate is not None else (),
     )
 
 
+def _p_values(prediction: Predictive) -> dict[str, Any]:
+    known = P_VALUES if prediction.domain is not None else ()
+    return {name: plain(getattr(prediction, name)) for name in known}
+
+
 def _covers(model: "Model", prediction: Predictive, labels: Any) -> Iterator[Cover]:
     """At the coverages for which there are held-out rows enough."""
-    for promised in _COVERAGES if model.sets is not None else ():
+    for promised in _COVERAGES if model.valid_sets is not None else ():
         with suppress(GateError):
             within = plain(prediction.set(promised))
             sizes = within.sum(1)

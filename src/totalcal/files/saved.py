@@ -59,6 +59,10 @@ _CALIBRATOR = "calibrator."
 _ANOTHER_VERSION = (
     "Call totalcal.remember again and save the model anew, or open the file with the version that wrote it."
 )
+_ANSWERS_BEFORE = (
+    "classes were learned since the model was calibrated: there are no sets of classes, and what is promised "
+    'of answers ("ask") is of before; what is promised of familiarity ("not my domain") stays'
+)
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
 _NONSENSE = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError)
@@ -122,12 +126,17 @@ class Model:
         given, inputs = self.context if context is None else context, self.inputs(rows)
         while True:
             with SWAPPING:
-                classes, sets, domain = self.classes, self.sets, self.process.domain
+                classes, sets, domain = self.classes, self.valid_sets, self.process.domain
             prediction = self.process.eval().predict(inputs, draws=draws, seed=seed, context=given)
             if (
                 self.process.domain is domain
             ):  # else another thread has taught the model: other names and sets
                 return replace(prediction, sets=sets, gate=self.gate, classes=classes)
+
+    @property
+    def valid_sets(self) -> PredictionSets | None:
+        """The sets of classes; none while there are classes learned since, of which they know nothing."""
+        return None if self.process.domain.num_learned else self.sets
 
     @property
     def fitted_sampling(self) -> Sampling | None:
@@ -175,8 +184,8 @@ class Model:
 
         A label that the model does not know is a new class, and predictions have a column for it from now on;
         the answers among the other classes change by one factor. What was promised of rows of the domain
-        stays, but for sets of classes (`Predictive.set`), which end here: they know nothing of new classes.
-        So does the monitor: scores come about in another way from now on.
+        stays of their familiarity; sets of classes (`Predictive.set`) rest until new classes are
+        forgotten. The monitor ends: scores come about in another way from now on.
 
         Args:
             rows: As the user has them, one entry per row.
@@ -203,8 +212,7 @@ class Model:
             names += tuple(new)
 
         def then(learned: Memorised) -> None:
-            self.sets, self.classes = None if learned.new_classes else self.sets, names
-            self.monitor = None
+            self.classes, self.monitor = names, None
 
         learned = self.process.memorise(
             self.inputs(rows),
@@ -269,7 +277,13 @@ class Model:
         named = "" if self.classes is None else ": " + ", ".join(map(str, self.classes[:8]))
         more = ", …" if len(self.classes or ()) > 8 else ""
         told = self.summary or "not calibrated: totalcal.calibrate(net, train, held_out)"
-        return f"{what} of {self.process.num_classes} classes{named}{more}\n{told}"
+        lines = [f"{what} of {self.process.num_classes} classes{named}{more}", str(told)]
+        lines += [
+            f"learned:       {name}; {promised}" for name, promised in self.process.domain.promises.items()
+        ]
+        if self.process.domain.num_learned and self.summary is not None:
+            lines.append(f"note:          {_ANSWERS_BEFORE}")
+        return "\n".join(lines)
 
     __repr__ = __str__
 

@@ -49,13 +49,17 @@ class Memorised:
             for each, (other, share) in self.confusions.items()
             if share
         ]
-        words.append(
-            f"{self.held_out} rows held out: P(familiarity ≤ a) ≤ a for rows like them from a = "
-            f"{1 / (self.held_out + 1):.2g} on"
-            if self.held_out
-            else f"fewer than {FEWEST_FOR_A_PROMISE} rows: its rows are recognised, and nothing is promised"
-        )
-        return "; ".join(words)
+        return "; ".join([*words, promise_in_words(self.held_out)])
+
+
+def promise_in_words(held_out: int) -> str:
+    """What is promised of rows like those of a name of which so many rows were held out."""
+    if not held_out:
+        return f"fewer than {FEWEST_FOR_A_PROMISE} rows: its rows are recognised, and nothing is promised"
+    return (
+        f"{held_out} rows held out: P(familiarity ≤ a) ≤ a for rows like them from a = "
+        f"{1 / (held_out + 1):.2g} on"
+    )
 
 
 class Domain(nn.Module, ABC):
@@ -84,12 +88,18 @@ class Domain(nn.Module, ABC):
     def num_learned(self) -> int:
         """How many classes were learned beyond those of the net."""
 
+    @property
+    @abstractmethod
+    def promises(self) -> Mapping[str, str]:
+        """What was memorised, by name, and what is promised of rows like it."""
+
 
 class NoDomain(Domain):
     """Every input is taken for one of the task, and nothing is learned."""
 
     taps = ()
     num_learned = 0
+    promises: Mapping[str, str] = {}
 
     def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, None]:
         return belief, None

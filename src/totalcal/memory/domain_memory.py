@@ -20,7 +20,7 @@ from totalcal.memory.distances import (
     spherical_prototypes,
     spread_of,
 )
-from totalcal.memory.domain import FEWEST_FOR_A_PROMISE, Domain, Memorised
+from totalcal.memory.domain import FEWEST_FOR_A_PROMISE, Domain, Memorised, promise_in_words
 from totalcal.memory.features import INPUTS, Tap
 from totalcal.memory.rows import Observation, ObservedRows, Sample, mixed
 from totalcal.memory.sums import Sums, metric
@@ -32,7 +32,8 @@ WIDEST = 1024
 SAMPLE = 20  # rows per prototype that k-means sees at most
 ROWS_PER_PROTOTYPE = 5
 FEWEST_PER_CLASS = 2  # one is taken out to see what the others say of it
-_KEPT_HELD_OUT = 512  # rows of the classes of training, beside which those learned later are weighed
+_KEPT_HELD_OUT = 256  # rows of the classes of training, in half precision: two numbers are fitted on them
+_MOST_IN_HALF = 6e4
 _WIDEST_TABLE = 256  # columns that stand in the joint feature as they are
 _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
@@ -171,10 +172,8 @@ class DomainMemory(Domain):
         width = sum(tap.width for tap in self.taps)
         self.directions = min(width, max(widest - scalars, 1))
         self.width = self.directions + scalars
-        generator = torch.Generator().manual_seed(width)
         shape = (width, self.directions) if width > self.directions else (0, 0)
-        projection = torch.randn(shape, generator=generator) / self.directions**0.5
-        self.register_buffer("projection", projection, persistent=False)
+        self.register_buffer("projection", _projection(*shape), persistent=False)
         self.register_buffer("readout_weight", torch.zeros(self.width + 1, 0), persistent=False)
         self.register_buffer("readout_scale", torch.zeros(2), persistent=False)
         self.sets: list[LearnedSet] = nn.ModuleList()  # type: ignore[assignment]
@@ -232,7 +231,7 @@ class DomainMemory(Domain):
         self._keep_tails("each", found.statistics[tails])
         self._keep_tails("group", self._by_group(found.statistics[tails]))
         self._keep(
-            held_out=found.rows[kept],
+            held_out=found.rows[kept].clamp(-_MOST_IN_HALF, _MOST_IN_HALF).half(),
             held_out_labels=found.labels[kept],
             calibration=self.ranked(others).T.contiguous().sort(-1).values,
         )
@@ -404,6 +403,10 @@ class DomainMemory(Domain):
             each.learned = [(renumbered[number], *sizes) for number, *sizes in each.learned]  # type: ignore[misc]
         self._refit()
         return tuple(number for number in before if number not in left)
+
+    @property
+    def promises(self) -> dict[str, str]:
+        return {each.name: promise_in_words(each.calibration.shape[-1]) for each in self.sets}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -673,6 +676,13 @@ class DomainMemory(Domain):
             for name, shape in shapes.items():
                 if tuple(each.get_buffer(name).shape) != shape:
                     raise ValueError(f"{name} of {each.name} has shape {tuple(each.get_buffer(name).shape)}")
+
+
+def _projection(rows: int, columns: int) -> Tensor:
+    """Random signs / √columns, made of integers: files do not hold them, and every torch agrees."""
+    signs = mixed(torch.arange(rows * columns)).view(rows, columns) % 2 * 2 - 1
+    units: Tensor = signs.to(torch.get_default_dtype()) / max(columns, 1) ** 0.5
+    return units
 
 
 def _stays(tap: Tap) -> bool:

@@ -16,19 +16,25 @@ from totalcal.report.compare import Difference, bootstrap_difference
 from totalcal.report.drawing import BLUE, IN_DISTRIBUTION, OOD, RULE, VERMILLION, address, legend_above
 from totalcal.report.page import page
 from totalcal.report.table import Entry, Table
+from totalcal.uncertainties import FAMILIARITY
 
 Floats = npt.NDArray[np.float64]
 ACCEPT, ASK, NOT_MY_DOMAIN = "accept", "ask", "not my domain"
-_BINS = 15
+_BINS, _UNFAMILIAR = 15, 0.05
+_REASONS = {
+    FAMILIARITY: "unfamiliar",
+    "unlike_domain": "not from here",
+    "unlike_classes": "no class it knows",
+}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What was predicted for the test rows."""
+    """What was predicted for the test rows; `p_values` by name, none without a memory."""
 
     probabilities: Floats
     entropy: Floats
-    familiarity: Floats | None
+    p_values: Mapping[str, Floats]
     unfamiliarity: Floats | None
     verdicts: tuple[str, ...]
 
@@ -40,7 +46,7 @@ class OODSet:
     name: str
     entropy: Floats
     entropy_after: Floats
-    familiarity: Floats | None
+    p_values: Mapping[str, Floats]
     unfamiliarity: Floats | None
     verdicts: tuple[str, ...]
 
@@ -176,7 +182,7 @@ class ModelReport:
             "shift of the data they have to be made anew.",
             "An input of another domain may look familiar: see the OOD sets above for how often.",
         ]
-        if self.after.familiarity is None:
+        if not self.after.p_values:
             limits.append(
                 "There is no memory of a domain: nothing tells an input from elsewhere but its entropy."
             )
@@ -298,22 +304,34 @@ class ModelReport:
         legend_above(axes)
 
     def _domain(self) -> list[Block]:
-        blocks: list[Block] = []
-        inside = self.after.familiarity
-        if inside is None:
+        if not self.after.p_values:
             return [Prose("There is no memory: inputs are told apart by their entropy alone.")]
         plots = [
             Plot(
                 name=f"familiarity-{place}",
                 title=each.name,
                 alternative=f"Familiarity of test rows and of {each.name}",
-                draw=_familiarities(inside, each.familiarity, each.name, OOD[place % len(OOD)]),
+                draw=_familiarities(self.after, each, OOD[place % len(OOD)]),
             )
             for place, each in enumerate(self.domains)
-            if each.familiarity is not None
         ]
-        blocks.append(Plots("familiarity", "Of rows of the domain the familiarity is uniform.", plots))
-        return blocks
+        rows = [
+            (Entry(name), *(_percent(float((p <= _UNFAMILIAR).mean())) for p in p_values.values()))
+            for name, p_values in [
+                ("test", self.after.p_values),
+                *((d.name, d.p_values) for d in self.domains),
+            ]
+        ]
+        headings = ["", *(_REASONS[name] for name in self.after.p_values)]
+        return [
+            Plots("familiarity", "Of rows of the domain the familiarity is uniform.", plots),
+            Table.of_rows(
+                "unfamiliar",
+                f"Share of rows with a p-value of {_UNFAMILIAR} or less, and why.",
+                headings,
+                rows,
+            ),
+        ]
 
     def _refused(self) -> list[Block]:
         shown = [each for each in self.examples if each.picture is not None]
@@ -442,20 +460,14 @@ def _reliability_of(probabilities: Floats, labels: Any) -> Callable[[Any], None]
     return draw
 
 
-def _familiarities(inside: Floats, outside: Floats | None, name: str, colour: str) -> Callable[[Any], None]:
+def _familiarities(test: Judged, other: OODSet, colour: str) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
         edges = np.linspace(0, 1, 21)
-        for values, label, shade in ((inside, "test", IN_DISTRIBUTION), (outside, name, colour)):
-            if values is not None:
-                axes.hist(
-                    values,
-                    edges,
-                    weights=np.full(len(values), 1 / len(values)),
-                    alpha=0.6,
-                    color=shade,
-                    label=label,
-                )
-        axes.axvline(0.05, color=VERMILLION, linewidth=0.8, linestyle="--")
+        for judged, label, shade in ((test, "test", IN_DISTRIBUTION), (other, other.name, colour)):
+            values = judged.p_values[FAMILIARITY]
+            shares = np.full(len(values), 1 / len(values))
+            axes.hist(values, edges, weights=shares, alpha=0.6, color=shade, label=label)
+        axes.axvline(_UNFAMILIAR, color=VERMILLION, linewidth=0.8, linestyle="--")
         axes.set_xlabel("familiarity")
         axes.set_ylabel("share of rows")
         legend_above(axes, columns=2)

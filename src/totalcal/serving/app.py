@@ -186,7 +186,7 @@ def _add_predictions(app: Any, service: Service) -> None:
     @_post(app, "/predict", taken, schema.predictions(names))
     async def predict(request: Request) -> Response:
         found = await _answered(service, await rows_of(request))
-        said = _in_words(found, service.saved.sets)
+        said = _in_words(found, service.saved.valid_sets)
         by = {"model": service.name, "digest": service.digest, "made": found.made}
         return JSONResponse(by | {"predictions": said})
 

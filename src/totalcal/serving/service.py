@@ -157,7 +157,7 @@ class Service:
             "takes_pictures": schema.takes_pictures(shape),
             "resizes": given is not None and given.pictures is not None,
             "gate": None if gate is None else gate.promise,
-            "coverage": None if self.saved.sets is None else self.saved.sets.coverage,
+            "coverage": None if self.saved.valid_sets is None else self.saved.valid_sets.coverage,
             "monitor": self.watched(),
         }
 
@@ -237,9 +237,9 @@ class Metrics:
 
 def _check_sets(saved: Model, draws: Draws) -> None:
     """The coverage of sets holds for predictions that are made as the held-out ones were."""
-    if saved.sets is None:
+    if saved.valid_sets is None:
         return
-    wanted, gated = saved.sets.sampling, saved.gate and saved.gate.sampling
+    wanted, gated = saved.valid_sets.sampling, saved.gate and saved.gate.sampling
     made = wanted.draws if draws == "auto" else draws
     if made != wanted.draws or (gated is not None and gated != wanted):
         raise InputError(
