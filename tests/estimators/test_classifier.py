@@ -199,9 +199,9 @@ def test_sparse_tables_and_senseless_batches_are_refused_in_words(iris):
 
 
 def test_a_device_that_is_not_there_is_refused_before_training(iris):
-    with pytest.raises(InputError, match=r"device='cuda:99' cannot be used .* Use \"cpu\""):
+    with pytest.raises(InputError, match=r"cuda.* Use .*\"cpu\""):
         SoftmaxClassifier(device="cuda:99").fit(*iris)
-    with pytest.raises(InputError, match="device='gpu' cannot be used"):
+    with pytest.raises(InputError, match="'gpu'"):
         SoftmaxClassifier(device="gpu").fit(*iris)
 
 

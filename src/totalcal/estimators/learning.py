@@ -21,6 +21,7 @@ from totalcal.training.callbacks import Callback
 from totalcal.training.history import EarlyStopping, History
 from totalcal.training.loop import Step, Trainer, steps_in_memory
 from totalcal.training.optimizers import HalvedOnPlateau
+from totalcal.training.options import absent_device
 from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
 from totalcal.types import Batch
 
@@ -115,12 +116,15 @@ def device_for(name: str) -> torch.device:
     """The device of that name, if it is there and can count in float64."""
     try:
         device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f'device must be a name as "cpu" or "cuda:0", but got {name!r}.') from error
+    absent = absent_device(device.type)
+    if absent:
+        raise InputError(f'{absent}. Use device="cpu".')
+    try:
         torch.zeros(1, dtype=torch.float64, device=device) + 1
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(
-            f'device={name!r} cannot be used on this machine, or has no float64 ({reason}). Use "cpu".'
-        ) from error
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise InputError(f'device={name!r} cannot count in float64, or is not there. Use "cpu".') from error
     return device
 
 

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
+import torch
+
 from totalcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,6 +113,17 @@ class Contexts:
     write: Literal["before", "after"] = "before"
 
 
+def absent_device(kind: str) -> str:
+    """That a machine has no such device, in words; empty where it has one, or where torch must say.
+
+    >>> absent_device("cpu")
+    ''
+    """
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    there = {"cuda": cuda, "mps": mps, "gpu": cuda or mps}
+    return "" if there.get(kind, True) else f"torch finds no {kind} device on this machine"
+
+
 @dataclass(frozen=True)
 class Hardware:
     """Devices and precision of a run, as Lightning Fabric names them; strategy="ddp" for several devices.
@@ -134,6 +147,9 @@ class Hardware:
         """
         from lightning_fabric import Fabric  # here: it takes a second to import, and `train` needs none
 
+        absent = absent_device(self.accelerator)
+        if absent:
+            raise InputError(f'{absent}. Use accelerator="cpu", or "auto" for what is there.')
         try:
             fabric = Fabric(
                 accelerator=self.accelerator,
@@ -142,7 +158,7 @@ class Hardware:
                 precision=self.precision,
                 num_nodes=self.num_nodes,
             )
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
                 f"this machine cannot train with accelerator={self.accelerator!r} and devices="

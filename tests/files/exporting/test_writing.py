@@ -101,6 +101,21 @@ def test_draws_that_are_not_those_of_the_gate(exported_mlp, tmp_path):
         open_exported(path).check_draws(10)
 
 
+def test_a_program_takes_the_arguments_of_a_model_and_refuses_what_it_cannot_do(tmp_path):
+    saved, rows = Model(totalcal.etp(nn.Linear(4, 3), num_classes=3)), torch.randn(5, 4)
+    export(saved, tmp_path / "model.pt2", example=rows, draws=3, seed=2)
+    exported = open_exported(tmp_path / "model.pt2")
+    expected = saved.predict(rows, draws=3, seed=2).probabilities
+    for asked in ({}, {"draws": 3, "seed": 2}, {"draws": "auto", "seed": 2}):
+        found = exported.predict(rows.numpy(), **asked)["probabilities"]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    for asked in ({"draws": 4, "seed": 2}, {"draws": 3, "seed": 1}, {"draws": "moments"}, {"draws": 0}):
+        with pytest.raises(GateError, match="3 draws of seed 2"):
+            exported.predict(rows.numpy(), **asked)
+    with pytest.raises(ContextError):
+        exported.predict(rows.numpy(), context=(rows, torch.zeros(5, dtype=torch.int64)))
+
+
 def test_rows_of_another_shape(exported_mlp):
     with pytest.raises(InputError, match="shape"):
         open_exported(exported_mlp[1]).predict(np.zeros((2, 5)))

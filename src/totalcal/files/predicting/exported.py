@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from totalcal.data.preprocessing import PictureSteps
 from totalcal.errors import (
+    ContextError,
     GateError,
     InputError,
     MissingExtraError,
@@ -164,8 +165,25 @@ class ExportedModel:
     def rows(self, inputs: Path, workers: int) -> FileRows:
         return rows_of(inputs, self.description.rows, manifests=True, workers=workers)
 
-    def predict(self, rows: Any) -> dict[str, Array]:
-        """The outputs for rows as the user has them: an array, or several by name."""
+    def predict(
+        self, rows: Any, *, draws: int | str = "auto", seed: int = 0, context: Any = None
+    ) -> dict[str, Array]:
+        """The outputs for rows as the user has them, as arrays: there may be no torch here.
+
+        Args:
+            rows: An array, or several by name.
+            draws: "auto", or those that the program was made with.
+            seed: The program's own, where draws are asked for by number.
+            context: None: what a model needs of it is in the program.
+
+        Raises:
+            GateError: Other draws are asked for than the program makes.
+            ContextError: A context was given.
+            InputError, ShapeError: The rows are not those that the program takes.
+        """
+        self.check_draws(draws, seed)
+        if context is not None:
+            raise ContextError("an exported model takes no context: it has its own. Export it with another.")
         wanted, given = self.description.inputs, self._by_name(rows)
         if given.keys() != wanted.keys():
             raise InputError(f"the model takes {', '.join(wanted)}, but got {', '.join(given)}.")
@@ -213,12 +231,14 @@ class ExportedModel:
             made_by(self.description.draws, self.description.seed),
         )
 
-    def check_draws(self, draws: int | str) -> None:
+    def check_draws(self, draws: int | str, seed: int | None = None) -> None:
         """Before any work: draws are made when a model is exported, and cannot be chosen any more."""
-        if draws not in ("auto", self.description.draws):
+        own = self.description
+        is_other_seed = isinstance(draws, int) and draws > 0 and seed not in (None, own.seed)
+        if draws not in ("auto", own.draws) or is_other_seed:
             raise GateError(
-                f"the model was exported with {self.description.draws} draws, and {draws} were asked for. "
-                "Leave --draws out, or export it again with --draws."
+                f"the model was exported {made_by(own.draws, own.seed)}, and {made_by(draws, seed or 0)} was "
+                "asked for. Leave --draws out, or export it again with --draws."
             )
 
     @staticmethod
