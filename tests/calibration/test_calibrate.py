@@ -1,16 +1,21 @@
+import re
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 from torch.nn import functional as F
 
 import totalcal
-from totalcal.calibration.splitting import OverlapWarning
-from totalcal.decisions.monitor import watched_scores
-from totalcal.errors import InputError, LabelError
+from totalcal.calibration.splitting import FewRowsWarning, OverlapWarning
+from totalcal.errors import InputError, LabelError, ShapeError
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
 
@@ -93,33 +98,27 @@ def test_a_file_gives_the_same_model_back(model, tmp_path):
 
 def test_it_tells_which_rows_served_what_and_what_is_promised(model):
     story = str(model)
-    for said in ("150 held-out rows fit", "500 training rows", "5%", "not my domain", "ask", "NLL"):
+    for said in ("150 fit", "500 training rows", "5%", "not my domain", "ask", "NLL"):
         assert said in story
 
 
-def test_too_few_rows_are_said_with_numbers():
-    model = calibrated(rows=40)
+def test_too_few_rows_are_said_with_numbers_at_once():
+    with pytest.warns(FewRowsWarning, match="hold out 67"):
+        model = calibrated(rows=40)
     assert any("39 correct answers" in promise for promise in model.summary.promises)
     with pytest.raises(InputError, match="there are 5 held-out rows"):
         calibrated(rows=5)
 
 
-def test_it_starts_a_monitor_that_finds_a_shift_and_ends_when_the_model_learns(tmp_path):
-    model = calibrated(rows=600)
-    model.save(tmp_path / "it.totalcal")
-    monitor = totalcal.load(tmp_path / "it.totalcal", backbone=too_sure()).monitor
-    rows, truth = drawn(400, 9)
-    assert monitor.update(watched_scores(model.predict(rows), truth)).in_order
-    assert "far from everything seen" in str(monitor.update(watched_scores(model.predict(rows + 9))))
-    model.memorise(torch.tensor([9.0, 9.0]) + drawn(60, 5)[0] / 4, [3] * 60)
-    assert model.monitor is None
-
-
-def test_labels_of_named_classes_may_be_numbers_as_well():
-    model, (rows, truth) = calibrated(classes=["a", "b", "c"]), drawn(200, 3)
-    by_name = [("a", "b", "c")[place] for place in truth]
-    assert str(totalcal.audit(model, rows, truth)) == str(totalcal.audit(model, rows, by_name))
-    assert str(model.report((rows, truth)).verdict) == str(model.report((rows, by_name)).verdict)
+@pytest.mark.parametrize("rates", [{}, {"alpha": 0.01}, {"beta": 0.02}, {"alpha": 0.2, "beta": 0.3}])
+def test_with_as_many_rows_as_are_asked_for_nothing_is_missing(rates):
+    with pytest.warns(FewRowsWarning) as said:
+        calibrated(rows=12, **rates)
+    wanted = int(re.search(r"hold out (\d+)", str(said[0].message))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = calibrated(rows=wanted, **rates)
+    assert [bar.verdict for bar in model.gate.bars] == ["not my domain", "ask"]
 
 
 def test_groups_are_kept_together():
@@ -142,11 +141,51 @@ def test_a_net_that_gives_probabilities_is_noticed():
         totalcal.calibrate(nn.Sequential(too_sure(), nn.Softmax(1)), drawn(200, 0), drawn(200, 1))
 
 
-def test_a_forest_is_told_where_to_go():
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_forest_is_told_where_to_go_in_a_pipeline_or_alone(steps):
     inputs, labels = (part.numpy() for part in drawn(200, 0))
-    forest = RandomForestClassifier(10).fit(inputs, labels)
+    forest = make_pipeline(*[StandardScaler()] * steps, RandomForestClassifier(10)).fit(inputs, labels)
     with pytest.raises(InputError, match="calibrate_probabilities"):
         totalcal.calibrate(forest, (inputs, labels), (inputs, labels))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "advice"),
+    [
+        (lambda labels: F.one_hot(labels), ShapeError, "argmax"),
+        (lambda labels: labels.double() + 0.5, LabelError, "long"),
+        (lambda labels: np.array(["a", "b", "c"])[labels], LabelError, "classes="),
+        (lambda labels: labels + 1, LabelError, "0 … 2"),
+    ],
+    ids=["one-hot", "not whole", "names without an order", "from 1 on"],
+)
+def test_labels_that_are_no_class_numbers_are_refused_with_advice(change, error, advice):
+    train, held_out = ((rows, change(labels)) for rows, labels in (drawn(200, 0), drawn(100, 1)))
+    with pytest.raises(error, match=advice):
+        totalcal.calibrate(too_sure(), train, held_out, progress=False)
+
+
+@pytest.mark.parametrize("net", [nn.Linear(2, 1), nn.Unflatten(1, (1, 2))])
+def test_a_net_that_gives_no_row_of_logits_is_refused_with_advice(net):
+    with pytest.raises(ShapeError, match="row of logits"):
+        totalcal.calibrate(net, drawn(200, 0), drawn(100, 1), progress=False)
+
+
+def test_a_pipeline_of_scikit_learn_that_ends_in_an_estimator_of_ours_keeps_its_steps(tmp_path):
+    def words(rows, seed):
+        inputs, labels = drawn(rows, seed)
+        left = np.where(inputs[:, 0] > 0, "right", "left")
+        return pd.DataFrame({"x": inputs[:, 0], "y": inputs[:, 1], "side": left}), labels.numpy()
+
+    table, labels = words(400, 0)
+    encoder = make_column_transformer((OneHotEncoder(), ["side"]), remainder=StandardScaler())
+    theirs = make_pipeline(encoder, totalcal.SoftmaxClassifier(max_epochs=5, random_state=0))
+    model = totalcal.calibrate(theirs.fit(table, labels), (table, labels), words(200, 1), progress=False)
+    rows, truth = words(200, 2)
+    model.save(tmp_path / "it.totalcal")
+    again = totalcal.load(tmp_path / "it.totalcal").predict(rows.to_numpy())
+    assert (again.labels == truth).mean() > 0.7
+    assert again.decision == model.predict(rows).decision
 
 
 def test_unlabelled_rows_are_refused():
@@ -246,8 +285,9 @@ def check(rates, errors):
     assert rates[2] >= 0.9 - 3 * errors[2] - 0.01
 
 
-def test_promises_hold_end_to_end_over_held_out_sets():
-    check(*simulated(40, 100))
+@pytest.mark.parametrize("rows", [100, 400, 2000])
+def test_promises_hold_end_to_end_over_held_out_sets(rows):
+    check(*simulated(40, rows))
 
 
 @pytest.mark.exhaustive

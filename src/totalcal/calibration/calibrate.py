@@ -1,6 +1,7 @@
 """One call: from a trained classifier to one that can be trusted."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,16 +10,34 @@ import torch
 from torch import Tensor, nn
 
 from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
-from totalcal.calibration.splitting import HeldOutSplit, check_apart, split_held_out
+from totalcal.calibration.splitting import (
+    FewRowsWarning,
+    HeldOutSplit,
+    check_apart,
+    rows_to_hold_out,
+    split_held_out,
+)
 from totalcal.calibration.summary import CalibrationSummary
 from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide, exceptions
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets, fewest_rows
 from totalcal.decisions.rules import rows_for
-from totalcal.errors import GateError, InputError, LabelError
+from totalcal.errors import GateError, InputError, LabelError, ShapeError
 from totalcal.files.saved import ClassName, Model
-from totalcal.inputs import Inputs, as_inputs, blocks, call, in_precision_of, joined, labelled, moved, taken
+from totalcal.files.steps import Steps, columns_of
+from totalcal.inputs import (
+    Inputs,
+    as_inputs,
+    blocks,
+    call,
+    count,
+    in_precision_of,
+    joined,
+    labelled,
+    moved,
+    taken,
+)
 from totalcal.memory.domain import NoDomain
 from totalcal.memory.remembering import remember
 from totalcal.memory.rows import row_keys
@@ -32,7 +51,7 @@ from totalcal.scores.fit import error, nll
 from totalcal.scores.outputs import both_columns
 from totalcal.training.history import context_for
 from totalcal.training.sources import Data, TensorSource, as_source
-from totalcal.types import DETERMINISTIC, Batch, Predictive
+from totalcal.types import DETERMINISTIC, Predictive
 
 COVERAGE = 0.9
 _CONTEXT_ROWS = 50
@@ -64,7 +83,7 @@ def calibrate(
 
     Args:
         net: A `torch.nn.Module` that gives logits, with one or many inputs, also one of Hugging Face; a model
-            of the family; or a fitted estimator or `Pipeline` of totalcal.
+            of the family; or a fitted estimator of totalcal, or a pipeline of scikit-learn that ends in one.
         train: The rows that it was trained on: (inputs, labels), a torch Dataset or DataLoader; (X, y) for an
             estimator. They pass the net once.
         held_out: Rows that it was not trained on, likewise.
@@ -95,11 +114,6 @@ def calibrate(
     """
     start, train, held_out = _start(net, train, held_out, classes, batch_size)
     inputs, labels = _gathered(held_out, batch_size)
-    if len(labels) < _FEWEST:
-        raise InputError(
-            f"there are {len(labels)} held-out rows, and nothing can be calibrated on so few: hold out "
-            f"{2 * rows_for(min(alpha, beta))} for decisions at these rates."
-        )
     source = as_source(train)
     overlap = check_apart(
         torch.cat([row_keys(labelled(batch)[0]) for batch in source.batches(batch_size)]), row_keys(inputs)
@@ -108,7 +122,7 @@ def calibrate(
     if start.context is None:
         context = context_for(process, source, _CONTEXT_ROWS, torch.Generator().manual_seed(seed))
         start = replace(start, context=context)
-    split = split_held_out(inputs, labels, needed=_needed(alpha, beta), groups=groups, seed=seed)
+    split = _split(inputs, labels, decisions, alpha, beta, groups, seed)
     fitting, promising = (
         (taken(inputs, places), labels[places]) for places in (split.fitting, split.promising)
     )
@@ -116,18 +130,19 @@ def calibrate(
         if _is_random(start, inputs):
             rows = labelled(next(iter(source.batches(_MEASURED))))[0]
             process.measure_default_draws(as_inputs(rows), start.context)
-        before, found = _fit_calibrator(start, fitting, promising, batch_size, seed)
+        before, found, fitted = _fit_calibrator(start, fitting, promising, batch_size, seed)
         memory = remember(
             process, train, fitting, layers, promise=promising, batch_size=batch_size, progress=progress
         )
         notes = [f"{overlap:.1%} of the held-out rows are training rows as well"] if overlap else []
         return _finished(
             start,
-            fitting,
+            fitting[1],
             promising,
             split,
             before,
             found,
+            fitted,
             decisions,
             rates=(alpha, beta),
             batch_size=batch_size,
@@ -175,23 +190,22 @@ def calibrate_probabilities(
     """
     names = None if classes is None else tuple(classes)
     given, truth = check_predictions(both_columns(plain(probabilities)), label_numbers(labels, names))
-    if len(truth) < _FEWEST:
-        raise InputError(f"there are {len(truth)} rows, and nothing can be calibrated on so few.")
     inputs, numbers = torch.from_numpy(given), torch.from_numpy(truth).long()
     positive = inputs[inputs > 0]
     floor = float(positive.min()) / 2 if bool((inputs == 0).any()) else 0.0
     process = softmax(log_probabilities(inputs.shape[1], floor), inputs.shape[1])
     start = Model(process.double().eval(), classes=names)
-    split = split_held_out(inputs, numbers, needed=_needed(None, beta), groups=groups, seed=seed)
+    split = _split(inputs, numbers, decisions, None, beta, groups, seed)
     fitting, promising = ((inputs[places], numbers[places]) for places in (split.fitting, split.promising))
-    before, found = _fit_calibrator(start, fitting, promising, len(numbers), seed)
+    before, found, fitted = _fit_calibrator(start, fitting, promising, len(numbers), seed)
     return _finished(
         start,
-        fitting,
+        fitting[1],
         promising,
         split,
         before,
         found,
+        fitted,
         decisions,
         rates=(0.5, beta),
         batch_size=len(numbers),
@@ -209,13 +223,13 @@ def _start(
         takes_rows = model.preprocessing is not None or model.steps is not None
         encoded = _encoded if takes_rows else _as_tensors
         return model, encoded(model, train, model.classes), encoded(model, held_out, model.classes)
-    if isinstance(net, TuringProcess):
-        return Model(_bare_copy(net), classes=names), train, held_out
     if isinstance(net, nn.Module):
         train, held_out = (_as_tensors(None, rows, names) for rows in (train, held_out))
-        return Model(_wrapped(net, held_out, batch_size), classes=names), train, held_out
-    if hasattr(net, "as_model"):  # an estimator or a pipeline of ours
-        model = net.as_model()
+        is_ours = isinstance(net, TuringProcess)
+        process = _bare_copy(net) if is_ours else _wrapped(net, held_out, batch_size)
+        return Model(process, classes=names), train, held_out
+    model = _of_estimator(net, train)
+    if model is not None:
         model = replace(model, process=_bare_copy(model.process))
         data = (_encoded(model, rows, names or model.classes) for rows in (train, held_out))
         return (model, *data)
@@ -223,6 +237,18 @@ def _start(
         f"a {type(net).__name__} is neither a torch module nor a classifier of totalcal. Calibrate what it "
         "predicts: totalcal.calibrate_probabilities(classifier.predict_proba(held_out), labels)."
     )
+
+
+def _of_estimator(net: Any, train: Any) -> Model | None:
+    """Of a fitted estimator of ours, or of a pipeline that ends in one; None of anything else."""
+    if hasattr(net, "as_model"):
+        model: Model = net.as_model()
+        return model
+    steps = getattr(net, "steps", None)
+    if not steps or not hasattr(steps[-1][1], "as_model"):
+        return None
+    before = Steps(net[:-1], columns_of(train[0])) if len(steps) > 1 else None
+    return replace(steps[-1][1].as_model(), steps=before)
 
 
 def _bare_copy(process: TuringProcess) -> TuringProcess:
@@ -238,6 +264,12 @@ def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
     inputs, _ = labelled(next(iter(as_source(held_out).batches(batch_size))))
     with torch.no_grad(), eval_mode(net):
         logits = call(net, _on(net, in_precision_of(net, as_inputs(inputs)))).double()
+    if logits.dim() != 2 or logits.shape[1] < 2:
+        raise ShapeError(
+            f"a classifier gives a row of logits for each input, but this net gives {tuple(logits.shape)} "
+            f"for {count(as_inputs(inputs))} inputs. One column, the logit z of one of two classes, becomes "
+            "two by torch.cat([torch.zeros_like(z), z], 1)."
+        )
     if bool((logits >= 0).all()) and bool(((logits.sum(-1) - 1).abs() < _SUMS_TO_ONE).all()):
         raise InputError(
             "this net gives probabilities: its rows sum to 1. Leave out its last softmax, so that it gives "
@@ -262,8 +294,8 @@ def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> Tens
 
 
 def _as_tensors(_: Any, rows: Any, names: Sequence[ClassName] | None) -> Any:
-    """A pair with labels in NumPy, or with names of classes for labels, as tensors; all else as it is."""
-    if isinstance(rows, tuple) and len(rows) == 2 and not isinstance(rows[1], Tensor):
+    """A pair, its labels as class numbers in a tensor; all else as it is."""
+    if isinstance(rows, tuple) and len(rows) == 2:
         return rows[0], torch.as_tensor(label_numbers(rows[1], names)).long()
     return rows
 
@@ -279,10 +311,37 @@ def _gathered(held_out: Data, batch_size: int) -> tuple[Inputs, Tensor]:
     return joined(parts), torch.cat(labels)
 
 
-def _needed(alpha: float | None, beta: float) -> int:
-    """Rows for both verdicts, if nine of ten are familiar and answered correctly."""
-    domain = 0 if alpha is None else rows_for(alpha)
-    return max(domain, -(-rows_for(beta) * 10 // 9))
+def _split(
+    inputs: Inputs,
+    labels: Tensor,
+    decisions: Choice | None,
+    alpha: float | None,
+    beta: float,
+    groups: Sequence[Any] | None,
+    seed: int,
+) -> HeldOutSplit:
+    """The split of the held-out rows; where they are too few for what is to be promised, that is said now.
+
+    Both verdicts have rows enough if five of six are familiar and answered correctly.
+    """
+    needed = max(0 if alpha is None else rows_for(alpha), -(-rows_for(beta) * 6 // 5))
+    if len(labels) < _FEWEST:
+        raise InputError(
+            f"there are {len(labels)} held-out rows, and nothing can be calibrated on so few: hold out "
+            f"{rows_to_hold_out(needed)} for decisions at these rates."
+        )
+    split = split_held_out(inputs, labels, needed=needed, groups=groups, seed=seed)
+    if decisions is None and len(split.promising) < needed:
+        rates = "" if alpha is None else f"{alpha:.1%} of the inputs refused and "
+        kept = 2 / (len(split.promising) * 5 / 6 + 1)
+        warnings.warn(
+            f"promises of {rates}{beta:.1%} of the right answers asked about take {needed} rows, and of the "
+            f"{len(labels)} held out {len(split.promising)} can carry them: hold out "
+            f"{rows_to_hold_out(needed)}, or allow {kept:.1%}.",
+            FewRowsWarning,
+            stacklevel=3,
+        )
+    return split
 
 
 def _predicted(model: Model, inputs: Inputs, batch_size: int) -> Predictive:
@@ -293,14 +352,14 @@ def _predicted(model: Model, inputs: Inputs, batch_size: int) -> Predictive:
 
 
 def _fit_calibrator(
-    start: Model, fitting: Batch | tuple[Inputs, Tensor], promising: Any, batch_size: int, seed: int
-) -> tuple[dict[str, float], CalibrationResult]:
-    """The net's scores as it is, and its calibrator, which it has from now on."""
+    start: Model, fitting: tuple[Inputs, Tensor], promising: Any, batch_size: int, seed: int
+) -> tuple[dict[str, float], CalibrationResult, Predictive]:
+    """The net's scores as it is, its calibrator, which it has from now on, and what it says of fitting rows."""
     before = _scores(_predicted(start, promising[0], batch_size), promising[1])
     raw = _predicted(start, fitting[0], batch_size)
     found = fit_calibrator(raw.belief.log_mean, fitting[1], seed=seed)
     start.process.calibrator = found.calibrator.to(raw.probabilities.device)
-    return before, found
+    return before, found, Predictive(start.process.calibrator(raw.belief))
 
 
 def _scores(prediction: Predictive, labels: Tensor) -> dict[str, float]:
@@ -314,11 +373,12 @@ def _scores(prediction: Predictive, labels: Tensor) -> dict[str, float]:
 
 def _finished(
     start: Model,
-    fitting: tuple[Inputs, Tensor],
+    fitting_labels: Tensor,
     promising: tuple[Inputs, Tensor],
     split: HeldOutSplit,
     before: dict[str, float],
     found: CalibrationResult,
+    fitting: Predictive,
     decisions: Choice | None,
     *,
     rates: tuple[float, float],
@@ -332,8 +392,8 @@ def _finished(
     rows = HeldOut(
         prediction,
         plain(promising[1]),
-        _predicted(start, fitting[0], batch_size),
-        plain(fitting[1]),
+        fitting,
+        plain(fitting_labels),
         tuple(names),
     )
     gate, promises = _gate(decisions, rows, *rates)

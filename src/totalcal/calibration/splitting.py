@@ -24,11 +24,16 @@ from totalcal.memory.rows import mixed, row_keys
 
 MOST_OVERLAP = 0.5
 _FEWEST_FITTING = 20
+_LARGEST_SHARE = 3, 4  # of few rows, so many promise at most
 _STEP = 0x5851F42D4C957F2D
 
 
 class OverlapWarning(UserWarning):
     """Held-out rows are also training rows."""
+
+
+class FewRowsWarning(UserWarning):
+    """The held-out rows are too few for what was to be promised."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class HeldOutSplit:
 
     def __str__(self) -> str:
         kept = "" if self.groups is None else f" from {self.groups} groups"
-        return f"{len(self.fitting)} held-out rows fit, {len(self.promising)} others{kept} carry the promises"
+        return f"{len(self.fitting)} fit, {len(self.promising)} others{kept} carry the promises"
 
 
 def split_held_out(
@@ -75,7 +80,8 @@ def split_held_out(
         (40, 60)
     """
     rows = len(labels)
-    wanted = max(rows // 2, min(needed, rows * 3 // 4, rows - _FEWEST_FITTING))
+    part, of = _LARGEST_SHARE
+    wanted = max(rows // 2, min(needed, rows * part // of, rows - _FEWEST_FITTING))
     order = spread_keys(inputs, labels, seed).argsort(stable=True)
     if groups is None:
         return HeldOutSplit(order[wanted:], order[:wanted])
@@ -95,6 +101,16 @@ def split_held_out(
         filled += sizes[name]
     is_promising = torch.tensor([names[place] in promising for place in order.tolist()])
     return HeldOutSplit(order[~is_promising], order[is_promising], len(promising))
+
+
+def rows_to_hold_out(needed: int) -> int:
+    """How many rows have to be held out for so many to promise.
+
+    >>> rows_to_hold_out(44), rows_to_hold_out(222)
+    (64, 296)
+    """
+    part, of = _LARGEST_SHARE
+    return max(needed + _FEWEST_FITTING, -(-needed * of // part))
 
 
 def spread_keys(inputs: Inputs, labels: Tensor, seed: int = 0) -> Tensor:

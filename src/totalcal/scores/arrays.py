@@ -96,7 +96,7 @@ def as_labels(labels: Values, examples: int, classes: int) -> Integers:
     if array.dtype.kind not in "iub":
         raise LabelError(
             f"labels must be integers, but their dtype is {array.dtype}. Names need `classes`, what the "
-            "columns stand for: an argument of Gate.fitted, an array in an .npz."
+            "columns stand for: an argument, or an array in an .npz."
         )
     outside = (array < 0) | (array >= classes)
     if outside.any():
@@ -133,8 +133,18 @@ def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     (array([1, 0]), array([1, 0]))
     """
     given = plain(labels)
-    are_numbers = given.dtype.kind in "iu" and not any(isinstance(name, int) for name in names or ())
-    return given if are_numbers else class_numbers(given, names)
+    if given.ndim != 1:
+        raise ShapeError(
+            f"there is one label for each row, but these have shape {given.shape}. Rows of 0 and 1 become "
+            "class numbers by labels.argmax(1)."
+        )
+    if names is None and given.dtype.kind not in "iub":
+        raise LabelError(
+            f"labels are class numbers, but the dtype of these is {given.dtype}. Call labels.long(); or, if "
+            "they are names, give classes=…, the names in the order of the columns."
+        )
+    are_numbers = given.dtype.kind in "iub" and not any(isinstance(name, int) for name in names or ())
+    return given.astype(np.int64) if are_numbers else class_numbers(given, names)
 
 
 def class_names(predictor: object) -> list[Any] | None:
