@@ -16,6 +16,7 @@ from torch.nn import functional as F
 import totalcal
 from totalcal.calibration.splitting import FewRowsWarning, OverlapWarning
 from totalcal.errors import InputError, LabelError, ShapeError
+from totalcal.files.container import summary
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
 
@@ -264,6 +265,31 @@ def test_a_new_class_is_learned_from_labelled_rows_by_its_name_and_forgotten_aga
     assert (again.predict(new[40:]).labels == "d").mean() > 0.9
     again.forget("the fourth")
     assert again.classes == ("a", "b", "c")
+
+
+def retained(model, path):
+    model.save(path)
+    return dict(summary(path))["retained"]
+
+
+def test_a_file_says_what_of_the_data_it_retains_and_can_leave_single_rows_out(model, tmp_path):
+    lean = calibrated(keep_rows=False)
+    assert "of 256 single rows" in retained(model, tmp_path / "it.totalcal")
+    assert "single rows" not in retained(lean, tmp_path / "lean.totalcal")
+    again = totalcal.load(tmp_path / "lean.totalcal", backbone=nn.Linear(2, 3))
+    rows, labels = drawn(100, 9)
+    assert torch.equal(again.predict(rows).familiarity, model.predict(rows).familiarity)
+    assert torch.equal(again.predict(rows).probabilities, model.predict(rows).probabilities)
+    with pytest.raises(InputError, match="keep_rows"):
+        again.memorise(rows + 20, torch.full((100,), 3))
+    again.memorise(rows + 20, labels, "elsewhere")
+    assert again.predict(rows[:5] + 20).decision.count("accept") >= 3
+
+
+def test_a_model_that_predicts_from_rows_says_that_they_are_in_the_file(tmp_path):
+    torch.manual_seed(0)
+    model = totalcal.calibrate(totalcal.anp(nn.Linear(2, 3), 3), drawn(200, 0), drawn(100, 1), progress=False)
+    assert "50 rows as they are" in retained(model, tmp_path / "it.totalcal")
 
 
 def simulated(repetitions, rows):

@@ -71,6 +71,7 @@ def calibrate(
     groups: Sequence[Any] | None = None,
     classes: Sequence[ClassName] | None = None,
     layers: str | Sequence[str] = "auto",
+    keep_rows: bool = True,
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
@@ -93,6 +94,8 @@ def calibrate(
         groups: What each held-out row belongs to, such as a patient or a day: groups are not divided.
         classes: The names of the classes, in the order of the net's columns; an estimator knows its own.
         layers: Those that the memory reads, by name as in `net.named_modules()`; or "auto".
+        keep_rows: Whether the memory keeps features of up to 256 held-out rows, which it needs to learn a new
+            class and for nothing else. `totalcal inspect` says what a file retains of the data.
         batch_size: How many rows pass at once.
         seed: Of everything random.
         progress: Whether to show a bar; on a terminal, unless given.
@@ -132,7 +135,14 @@ def calibrate(
             process.measure_default_draws(as_inputs(rows), start.context)
         before, found, fitted = _fit_calibrator(start, fitting, promising, batch_size, seed)
         memory = remember(
-            process, train, fitting, layers, promise=promising, batch_size=batch_size, progress=progress
+            process,
+            train,
+            fitting,
+            layers,
+            promise=promising,
+            keep_rows=keep_rows,
+            batch_size=batch_size,
+            progress=progress,
         )
         notes = [f"{overlap:.1%} of the held-out rows are training rows as well"] if overlap else []
         return _finished(
@@ -354,7 +364,7 @@ def _predicted(model: Model, inputs: Inputs, batch_size: int) -> Predictive:
 def _fit_calibrator(
     start: Model, fitting: tuple[Inputs, Tensor], promising: Any, batch_size: int, seed: int
 ) -> tuple[dict[str, float], CalibrationResult, Predictive]:
-    """The net's scores as it is, its calibrator, which it has from now on, and what it says of fitting rows."""
+    """The net's scores as it is, its calibrator, which it has from now on, and calibrated fitting rows."""
     before = _scores(_predicted(start, promising[0], batch_size), promising[1])
     raw = _predicted(start, fitting[0], batch_size)
     found = fit_calibrator(raw.belief.log_mean, fitting[1], seed=seed)

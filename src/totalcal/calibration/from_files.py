@@ -27,6 +27,7 @@ def calibrate_files(
     label: str = "label",
     alpha: float = 0.05,
     beta: float = 0.05,
+    keep_rows: bool = True,
 ) -> Model:
     """Calibrate a saved model, a net of the user's own, or a file of probabilities.
 
@@ -38,6 +39,7 @@ def calibrate_files(
         label: The column of a table that holds the labels.
         alpha: As in `calibrate`.
         beta: As in `calibrate`.
+        keep_rows: As in `calibrate`.
 
     Returns:
         The calibrated model.
@@ -60,7 +62,7 @@ def calibrate_files(
         raise InputError("give a model file, a file of probabilities, or --backbone package.module:factory.")
     net: Any = made_backbone(str(backbone)) if given is None else load_named(given, backbone)
     rows = labelled_rows(train, label), labelled_rows(held_out, label)
-    return calibrate(net, *rows, alpha=alpha, beta=beta)
+    return calibrate(net, *rows, alpha=alpha, beta=beta, keep_rows=keep_rows)
 
 
 def audit_files(

@@ -31,12 +31,24 @@ def calibrate(
     label: str = _LABEL,
     alpha: float = typer.Option(0.05, help='The rate of "not my domain" among inputs of the domain.'),
     beta: float = typer.Option(0.05, help='The rate of "ask" among the others answered correctly.'),
+    keep_rows: bool = typer.Option(
+        True, help="Keep features of some held-out rows, which learning a new class needs."
+    ),
     memory: Any = MEMORY,
 ) -> None:
     """Calibrate a trained net: honest probabilities, a memory of its domain, decisions with promises."""
     from totalcal.calibration.from_files import calibrate_files
 
-    model = calibrate_files(given, train, held_out, backbone=backbone, label=label, alpha=alpha, beta=beta)
+    model = calibrate_files(
+        given,
+        train,
+        held_out,
+        backbone=backbone,
+        label=label,
+        alpha=alpha,
+        beta=beta,
+        keep_rows=keep_rows,
+    )
     model.save(output)
     typer.echo(f"{model}\nwritten to {output}")
 

@@ -166,7 +166,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("steps", _steps(description["steps"])),
             ("inputs", _inputs(description["preprocessing"])),
             ("domain", _domain(description["domain"])),
-            ("context", f"{shapes['context/labels'][0]} rows" if "context/labels" in shapes else "none"),
+            ("retained", _retained(description, shapes)),
             *_gate(description["gate"]),
             ("sets", _sets(description["sets"])),
             ("monitor", _monitor(description["monitor"])),
@@ -231,6 +231,32 @@ def _domain(domain: dict[str, Any] | None) -> str:
     layers = ", ".join(tap["name"] or "the net" for tap in domain["taps"])
     learned = ", ".join(each["name"] for each in domain["sets"])
     return f"remembered by {layers}" + (f"; learned since: {learned}" if learned else "")
+
+
+def _retained(description: dict[str, Any], shapes: dict[str, list[int]]) -> str:
+    """What of the data is in the file, beside weights and sums over all rows."""
+
+    def rows(name: str) -> int:
+        return shapes.get(name, [0])[0]
+
+    found = []
+    if domain := description["domain"]:
+        features = (
+            "features" if all(tap["name"] != "inputs" for tap in domain["taps"]) else "inputs and features"
+        )
+        found.append(
+            f"means of the {features} of {rows('model/domain.centres')} classes and of "
+            f"{rows('model/domain.prototypes') + rows('model/domain.tokens')} groups of like rows"
+        )
+        learned = sum(rows(f"model/domain.sets.{place}.kept") for place in range(len(domain["sets"])))
+        if kept := rows("model/domain.held_out") + learned:
+            found.append(f"{features} of {kept} single rows, by which it learns")
+        found.append(f"scores of {shapes['model/domain.calibration'][-1]} held-out rows")
+    if description["steps"] is not None or description["preprocessing"] is not None:
+        found.append("what its steps learned, such as means of columns and words")
+    context = rows("context/labels")
+    found.append(f"{context} rows as they are, from which it predicts" if context else "no row as it is")
+    return "; ".join(found)
 
 
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -215,11 +215,15 @@ class DomainMemory(Domain):
         )
 
     def calibrate(
-        self, batches: Iterable[ObservedRows], promise: Iterable[ObservedRows] | None = None
+        self,
+        batches: Iterable[ObservedRows],
+        promise: Iterable[ObservedRows] | None = None,
+        keep_rows: bool = True,
     ) -> None:
         """Held-out rows: every other one, by key, makes the tails, the rest the promise.
 
-        With rows for the `promise` given, all of the others make the tails.
+        With rows for the `promise` given, all of the others make the tails. Some are kept, so that classes
+        can be learned beside theirs.
         """
         found = self._held_out(batches)
         order = found.keys.argsort(stable=True)
@@ -227,7 +231,7 @@ class DomainMemory(Domain):
         if promise is not None:
             tails, more = order, self._held_out(promise)
             others, found = more.statistics, _HeldOut(*map(torch.cat, zip(found, more, strict=True)))
-        kept = found.keys.argsort(stable=True)[:_KEPT_HELD_OUT]
+        kept = found.keys.argsort(stable=True)[: _KEPT_HELD_OUT * keep_rows]
         self._keep_tails("each", found.statistics[tails])
         self._keep_tails("group", self._by_group(found.statistics[tails]))
         self._keep(
@@ -358,6 +362,11 @@ class DomainMemory(Domain):
         if new != list(range(known, known + len(new))):
             raise LabelError(
                 f"the classes known are 0 to {known - 1}, so new ones are {known}, …; got {new}."
+            )
+        if new and not len(self.held_out):
+            raise InputError(
+                "this memory kept no rows (keep_rows=False), beside which it would learn a new class; it can "
+                "learn new domains of the classes that it knows."
             )
         name = self._free_name(name, new)
         counts = torch.bincount(labels, minlength=known)

@@ -33,6 +33,7 @@ def remember(
     prototypes: int = PROTOTYPES,
     widest: int = WIDEST,
     fade: float = 0.0,
+    keep_rows: bool = True,
     batch_size: int = 256,
     progress: bool | None = None,
 ) -> DomainMemory:
@@ -50,6 +51,8 @@ def remember(
         widest: Features wider than this, all layers together, are projected at random.
         fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
             + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
+        keep_rows: Whether features of up to 256 held-out rows are kept. Predictions are the same without
+            them, but no new class can be learned.
         batch_size: How many rows pass at once.
         progress: Whether to show a bar; on a terminal, unless given.
 
@@ -93,7 +96,7 @@ def remember(
             memory.add(written, batch)
         memory.write(written.over_ranks())
         others = None if promise is None else _observed(model, memory, as_source(promise), batch_size, bar)
-        memory.calibrate(_observed(model, memory, calibration, batch_size, bar), others)
+        memory.calibrate(_observed(model, memory, calibration, batch_size, bar), others, keep_rows)
         model.set_domain(memory)  # whole, at once: another thread may be predicting
     return memory
 
