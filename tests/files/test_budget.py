@@ -30,7 +30,7 @@ def test_what_no_reader_foresees_ends_in_an_error_and_not_in_a_larger_process():
 
 
 def test_the_net_counts(monkeypatch):
-    monkeypatch.setattr(budget, "_limit", 10**9)
+    monkeypatch.setattr(budget, "limit", 10**9)
     monkeypatch.setattr(budget, "held", lambda: 9 * 10**8)
     assert room() == 10**8
     check_room(10**8, "a file")

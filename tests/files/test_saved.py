@@ -198,7 +198,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(tmp_path, monk
     with pytest.raises(ModelFileError, match=r"linear1\.bias .*not finite"):
         save(model, tmp_path / "a.totalcal")
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr("totalcal.files.saved.not_finite", lambda _: None)  # as a program of before wrote it
+    monkeypatch.setattr("totalcal.files.saved.not_finite", lambda _: None)  # as by a program without checks
     save(model, tmp_path / "a.totalcal")
     monkeypatch.undo()
     with pytest.raises(ModelFileError, match=r"linear1\.bias .*not finite"):

@@ -39,7 +39,7 @@ def test_usual_steps_are_read_as_ever():
 
 def test_steps_that_make_more_than_there_is_room_for_are_refused_before_they_do(monkeypatch):
     steps = Steps(make_pipeline(HashingVectorizer(n_features=2**20)))
-    monkeypatch.setattr(budget, "_limit", budget.held() + 2**30)
+    monkeypatch.setattr(budget, "limit", budget.held() + 2**30)
     assert steps(pd.Series(["a word"])).shape == (1, 2**20)
     with pytest.raises(InputError, match="of the budget are left"):
         steps(pd.Series(["a word"] * 1000))

@@ -7,7 +7,15 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from torch import Tensor
 
-from totalcal.memory.classes import MOST_KEPT, RIDGE, LearnedClass, _fitted, _gram, left_out_scores, readout
+from totalcal.memory.classes import (
+    MOST_KEPT,
+    RIDGE,
+    LearnedClass,
+    fitted_constants,
+    gram_and_means,
+    left_out_scores,
+    readout,
+)
 
 WIDTH = 6
 
@@ -65,7 +73,7 @@ def test_the_readout_is_its_formula() -> None:
 def test_a_row_taken_out_is_as_a_row_never_seen(count: int) -> None:
     means, *_ = known()
     learned, other = learned_at(4, count, 2), learned_at(4, 12, 3)
-    gram, columns = _gram(means, [learned, other])
+    gram, columns = gram_and_means(means, [learned, other])
     ours = left_out_scores(gram, columns, learned, 2).numpy()
     rows = rows_at(4, count, 2).numpy()
     ridge = gram.diagonal()[-1].item() - len(columns)  # held fixed: it is a share of the trace
@@ -101,7 +109,7 @@ def test_temperature_and_bias_are_those_of_scipy() -> None:
     labels = torch.arange(90) % 3
     scores = torch.randn(90, 3, generator=generator, dtype=torch.float64)
     scores[torch.arange(90), labels] += 1
-    t, b = _fitted(scores, labels, known=2)
+    t, b = fitted_constants(scores, labels, known=2)
 
     def loss(values: np.ndarray) -> float:
         logits = values[0] * scores + values[1] * torch.tensor([0.0, 0.0, 1.0])

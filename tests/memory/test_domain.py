@@ -156,7 +156,7 @@ def test_distances_to_a_learned_centre_are_those_of_brute_force() -> None:
     memory.memorise([observed(rows, labels)], "new")
     asked = class_rows(9, 20, CLASSES)[0]
     u = memory.look(observed(asked, torch.zeros(20)).observation)[1]
-    absolute, relative = memory._to_learned(u, memory.sets[0].centres)
+    absolute, relative = memory.to_learned(u, memory.sets[0].centres)
     squares = cdist(u, memory.sets[0].centres).min(1) ** 2
     spread = torch.cat([memory.spread, torch.zeros(u.shape[1] - len(memory.spread))])
     assert_allclose(absolute, squares, rtol=1e-9)

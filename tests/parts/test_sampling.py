@@ -58,7 +58,7 @@ def test_a_seed_s_noise_is_the_same_in_every_precision_and_however_much_is_drawn
     (double,) = SeedNoise(10, seed=3).of_layers(stochastic_layers(copy.deepcopy(module).double()))
     assert all(each.dtype is torch.float64 for each in double)
     assert_close(double[0].float(), whole[0], rtol=0, atol=0)
-    monkeypatch.setattr(sys.modules[SeedNoise.__module__], "_MOST_AT_ONCE", 2)
+    monkeypatch.setattr(sys.modules[SeedNoise.__module__], "MOST_AT_ONCE", 2)
     blocks = list(SeedNoise(10, seed=3).of_layers(layers))
     assert [len(first) for first, _ in blocks] == [4, 4, 2]
     for layer, expected in enumerate(whole):

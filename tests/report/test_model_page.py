@@ -7,7 +7,7 @@ from torch import nn
 import totalcal
 from totalcal.errors import InputError
 from totalcal.report.compare import bootstrap_difference
-from totalcal.report.model_page import _auroc, _ece
+from totalcal.report.model_page import plain_auroc, plain_ece
 from totalcal.scores import ece
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
@@ -92,10 +92,10 @@ def test_a_model_without_a_memory_has_a_report_too():
 def test_scores_of_the_page_are_those_of_their_rooms():
     noise = np.random.default_rng(0)
     probabilities, labels = noise.dirichlet(np.ones(3), 200), noise.integers(3, size=200)
-    assert _ece(probabilities, labels) == pytest.approx(float(ece(probabilities, labels)))
+    assert plain_ece(probabilities, labels) == pytest.approx(float(ece(probabilities, labels)))
     inside, outside = noise.integers(5, size=50).astype(float), noise.integers(3, 8, size=70).astype(float)
     truth = roc_auc_score([0] * 50 + [1] * 70, np.concatenate([inside, outside]))
-    assert _auroc(inside, outside) == pytest.approx(truth)
+    assert plain_auroc(inside, outside) == pytest.approx(truth)
 
 
 def test_an_interval_over_rows_is_that_of_the_normal_law_for_a_mean():

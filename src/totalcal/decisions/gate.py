@@ -46,11 +46,11 @@ FAMILIARITY_AND_ENTROPY: Mapping[str, str] = MappingProxyType(
 """The same two verdicts of a model that `remember`s its domain.
 
 The rule sets both bars on the gate's held-out rows, so that its promise holds for the two together: by
-`FalseRejection(rate)` at most rate / 10 of the inputs answered rightly are called "not my domain", exactly
+`FalseRejection(rate)` at most rate / 10 of the inputs answered correctly are called "not my domain", exactly
 and on average, and at most 9 rate / 10 are left to a person. The rows must be others than those that
 `remember` held out, since half of these shaped the score. Without rows to spare, `prediction.familiarity <=
 rate` needs no fitting: a conformal p-value, its false-alarm rate is at most `rate` over all inputs of the
-domain, answered rightly or not. No promise about right answers follows, so a gate does not take it.
+domain, answered correctly or not. No promise about right answers follows, so a gate does not take it.
 """
 
 DOMAIN_SHARE = 0.1

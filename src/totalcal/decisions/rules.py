@@ -54,7 +54,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class FalseRejection:
-    """Of the inputs that are answered rightly, a share of at most `rate` is rejected.
+    """Of the inputs that are answered correctly, a share of at most `rate` is rejected.
 
     On average over held-out sets, exactly at any size: with n right answers the threshold is the
     ⌈(1 − rate)(n + 1)⌉-th smallest of their scores, as in split conformal prediction.
@@ -76,7 +76,7 @@ class FalseRejection:
     @property
     def promise(self) -> str:
         """What holds for new rows, in words."""
-        return f"of the inputs answered rightly, at most {self.rate:.3g} are rejected (on average)"
+        return f"of the inputs answered correctly, at most {self.rate:.3g} are rejected (on average)"
 
     @property
     def fewest_rows(self) -> int:

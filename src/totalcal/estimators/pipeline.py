@@ -27,7 +27,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     becomes ours by its steps, `Pipeline(other.steps)`. Gates take either: `Gate.fit(pipeline, rows, labels)`.
 
     Args:
-        steps: Pairs of a name and a transformer; the last one is a classifier of ours.
+        steps: Pairs of a name and a transformer; the last one is a classifier of this package.
         transform_input: As in scikit-learn.
         memory: As in scikit-learn.
         verbose: As in scikit-learn.

@@ -14,7 +14,7 @@ from totalcal.errors import InputError, TotalcalError
 
 SHARE = 0.75  # of what is there, for who says nothing
 LEAST = 1 << 29  # Python, torch and its libraries take some 350 MB before any model
-_limit: int | None = None
+limit: int | None = None
 _is_enforced = False
 
 
@@ -28,11 +28,11 @@ def limit_memory(most: int | None) -> int | None:
     Raises:
         InputError: If it is less than torch alone takes.
     """
-    global _limit
+    global limit
     if most is not None and most < LEAST:
         raise InputError(f"--memory is at least {LEAST >> 20}M, since torch alone takes most of that.")
     if most is not None:
-        _limit = most
+        limit = most
         if _is_enforced:
             enforce()
     return most
@@ -40,18 +40,18 @@ def limit_memory(most: int | None) -> int | None:
 
 def enforce() -> None:
     """Have the system see to the limit, for the rest of this process: beyond it there is a `MemoryError`."""
-    global _limit, _is_enforced
-    _limit, _is_enforced = _usual() if _limit is None else _limit, True
+    global limit, _is_enforced
+    limit, _is_enforced = _usual() if limit is None else limit, True
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (_limit if hard < 0 else min(_limit, hard), hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
 
 
 def room() -> int:
     """Bytes that may still be allocated."""
-    return max((_usual() if _limit is None else _limit) - held(), 0)
+    return max((_usual() if limit is None else limit) - held(), 0)
 
 
 def check_room(promised: int, what: str) -> None:

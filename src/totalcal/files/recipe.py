@@ -142,7 +142,7 @@ def why_no_recipe(model: TuringProcess) -> str | None:
 
 
 def settings_of(model: nn.Module) -> LayerSettings:
-    """The settings of every layer of ours or of torch; what cannot be expressed is left out.
+    """The settings of every layer of this package or of torch; what cannot be expressed is left out.
 
     A layer of a user's own class is left to the user, who passes it when the file is loaded. A domain memory
     has settings of its own.
@@ -159,7 +159,7 @@ def settings_of(model: nn.Module) -> LayerSettings:
 
 
 def restore_settings(model: nn.Module, settings: Mapping[str, Mapping[str, Any]]) -> None:
-    """Set every layer as it was; a setting that a layer of ours does not know is refused."""
+    """Set every layer as it was; a setting that a layer of this package does not know is refused."""
     layers = dict(model.named_modules())
     for path, values in settings.items():
         layer = layers.get(path)

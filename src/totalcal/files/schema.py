@@ -1,6 +1,6 @@
 """What the settings in a model file may be, by their names, wherever they stand: checked before any is used.
 
-A file of somebody else may set anything. What it may not is named here once, for the recipe, the layers, the
+A file from elsewhere may set anything. What it may not is named here once, for the recipe, the layers, the
 gate, the sets and the monitor alike; a setting without a line of its own is any plain finite value.
 """
 

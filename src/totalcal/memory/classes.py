@@ -76,20 +76,20 @@ def readout(known: Tensor, learned: list[LearnedClass], held_out: Tensor, labels
         held_out: Rows of known classes that no sum holds, [n, D].
         labels: Their classes, [n].
     """
-    gram, means = _gram(known, learned)
+    gram, means = gram_and_means(known, learned)
     weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(gram))
     scores, classes = [_with_one(held_out.double()) @ weight], [labels]
     for index, each in enumerate(learned):
         if each.count > 1:
             scores.append(left_out_scores(gram, means, each, len(known) + index))
             classes.append(labels.new_full((len(each.kept),), len(known) + index))
-    t, b = _fitted(torch.cat(scores), torch.cat(classes), len(known))
+    t, b = fitted_constants(torch.cat(scores), torch.cat(classes), len(known))
     return Readout(weight, t, b, len(known))
 
 
 def left_out(known: Tensor, learned: list[LearnedClass], index: int) -> Tensor:
     """What the memory says of the kept rows of a learned class while each is left out, [kept, K]."""
-    gram, means = _gram(known, learned)
+    gram, means = gram_and_means(known, learned)
     return left_out_scores(gram, means, learned[index], len(known) + index)
 
 
@@ -97,7 +97,7 @@ def _with_one(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows.new_ones(len(rows), 1)], -1)
 
 
-def _gram(known: Tensor, learned: list[LearnedClass]) -> tuple[Tensor, Tensor]:
+def gram_and_means(known: Tensor, learned: list[LearnedClass]) -> tuple[Tensor, Tensor]:
     """Ĝ with its ridge [D + 1, D + 1], and all means with a 1 behind [K, D + 1]."""
     means = _with_one(torch.cat([known.double(), *(each.mean[None] for each in learned)]))
     offsets = torch.cat([each.offsets for each in learned]) / MOST_KEPT**0.5
@@ -136,7 +136,7 @@ def left_out_scores(gram: Tensor, means: Tensor, learned: LearnedClass, index: i
     return found
 
 
-def _fitted(scores: Tensor, labels: Tensor, known: int) -> tuple[Tensor, Tensor]:
+def fitted_constants(scores: Tensor, labels: Tensor, known: int) -> tuple[Tensor, Tensor]:
     """t and b that minimise the NLL of q, each class with weight 1: convex, by Newton's steps."""
     is_learned = (torch.arange(scores.shape[1]) >= known).to(scores)
     sizes = torch.bincount(labels, minlength=scores.shape[1])

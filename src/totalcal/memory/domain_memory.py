@@ -292,7 +292,7 @@ class DomainMemory(Domain):
             far.append(mean_by_row(distances, features.rows, z.shape[0]))
         absolute, relative = self._to_centres(u)
         for each in sets:
-            a, r = self._to_learned(u, each.centres)
+            a, r = self.to_learned(u, each.centres)
             absolute, relative = torch.minimum(absolute, a), torch.minimum(relative, r)
         near = [relative, observation.entropy, observation.energy]
         columns = [column.double() for column in (*far, absolute, *near)]
@@ -504,7 +504,7 @@ class DomainMemory(Domain):
         constant = (centres.square() / self.spread).sum(-1)
         return (root * y - centres / root).square().sum(-1) - constant
 
-    def _to_learned(self, u: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    def to_learned(self, u: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
         """The same to centres [C, D] that may lie anywhere."""
         squares = centres.square().sum(-1)
         chosen = centres[torch.addmm(squares, u, centres.T, alpha=-2).argmin(-1)]

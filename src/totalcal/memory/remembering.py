@@ -156,7 +156,7 @@ def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> I
 
 
 class _Bar:
-    """A bar over all rows on the standard error stream, if somebody is looking."""
+    """A bar over all rows on the standard error stream, if it is a terminal."""
 
     def __init__(self, rows: int, is_wanted: bool) -> None:
         self.rows, self.is_wanted = rows, is_wanted

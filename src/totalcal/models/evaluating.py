@@ -1,4 +1,4 @@
-"""Modules in evaluation mode for as long as somebody predicts with them."""
+"""Modules in evaluation mode while they predict."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -85,7 +85,7 @@ Context: TypeAlias = Batch | tuple[Any, Any] | Mapping[str, Any]
 
 
 class TuringProcess(nn.Module):
-    """Any model of ours: backbone (w), latent (Z) and head (π), as in Definition 1 (section 5). Final.
+    """Any model of the family: backbone (w), latent (Z) and head (π), as in Definition 1 (section 5). Final.
 
     A process owns its backbone: it takes a copy of the net it is given, which is left alone and shares
     nothing with it. Train `process.parameters()`, and find the trained net in `process.backbone`.

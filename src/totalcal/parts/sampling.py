@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from totalcal.errors import InputError, TotalcalError
 from totalcal.functional.gaussian import HALVES, standard_normal
 
-_MOST_AT_ONCE = 16  # pairs of draws that run side by side
+MOST_AT_ONCE = 16  # pairs of draws that run side by side
 _MOST_NUMBERS = 2**25  # of noise at once: 128 MB
 _STREAMS = 0x9E3779B97F4A7C15  # far apart, so that the streams of neighbouring seeds do not meet
 
@@ -104,7 +104,7 @@ class SeedNoise(Noise):
         """
         likes = [layer.noise_like for layer in layers]
         number = (self.count + 1) // 2 if self.is_paired else self.count
-        size = min(number, _MOST_AT_ONCE, max(1, _MOST_NUMBERS // (2 * sum(like.numel() for like in likes))))
+        size = min(number, MOST_AT_ONCE, max(1, _MOST_NUMBERS // (2 * sum(like.numel() for like in likes))))
         key = tuple((like.shape, like.dtype, like.device) for like in likes)
         if key in self._known:
             yield self._known[key]

@@ -202,7 +202,11 @@ class ModelReport:
         """Scores before and after, each with an interval of the difference over rows."""
         one, two, labels = self.before, self.after, self.labels
         rows = []
-        for title, percent, score in (("error", True, _error), ("NLL", False, _nll), ("ECE", True, _ece)):
+        for title, percent, score in (
+            ("error", True, _error),
+            ("NLL", False, _nll),
+            ("ECE", True, plain_ece),
+        ):
             sides = [one.probabilities, labels], [two.probabilities, labels]
             values = score(*sides[0]), score(*sides[1])
             rows.append(_Row(title, True, percent, *values, bootstrap_difference(score, [sides])))
@@ -211,9 +215,9 @@ class ModelReport:
             if inside is None or outside is None:
                 inside, outside = two.entropy, each.entropy_after
             sets = [([one.entropy], [inside]), ([each.entropy], [outside])]
-            values = _auroc(one.entropy, each.entropy), _auroc(inside, outside)
+            values = plain_auroc(one.entropy, each.entropy), plain_auroc(inside, outside)
             title = f"OOD AUROC, {each.name}"
-            rows.append(_Row(title, False, True, *values, bootstrap_difference(_auroc, sets)))
+            rows.append(_Row(title, False, True, *values, bootstrap_difference(plain_auroc, sets)))
         return rows
 
     def _scores(self) -> Table:
@@ -415,14 +419,15 @@ def _nll(probabilities: Floats, labels: Any) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-300)).mean())
 
 
-def _ece(probabilities: Floats, labels: Any) -> float:
+def plain_ece(probabilities: Floats, labels: Any) -> float:
+    """`totalcal.scores.ece` of plain arrays: this room never reaches torch, which the scores import."""
     confidence, right = probabilities.max(1), probabilities.argmax(1) == labels
     place = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     gaps = np.bincount(place, confidence - right, minlength=_BINS)
     return float(np.abs(gaps).sum() / len(labels))
 
 
-def _auroc(inside: Floats, outside: Floats) -> float:
+def plain_auroc(inside: Floats, outside: Floats) -> float:
     """How often a row of the other domain has the higher score; ties count half."""
     ranked = np.sort(inside)
     below = np.searchsorted(ranked, outside, "left") + np.searchsorted(ranked, outside, "right")

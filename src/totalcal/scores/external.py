@@ -86,7 +86,7 @@ def _variables(function: Callable[..., Any]) -> list[Any]:
 
 
 OutputKind = Literal["logits", "probabilities", "log_concentration", "concentration"]
-"""What the numbers of somebody else's predictions are."""
+"""What the numbers of external predictions are."""
 
 
 def as_predictive(outputs: Values, kind: OutputKind) -> Predictive:
@@ -225,7 +225,7 @@ def from_sklearn(classifier: Any) -> ExternalPredictor:
 
 
 class _Distribution(ExternalPredictor):
-    """One of our estimators, whose draws are chosen as those of every predictor of ours."""
+    """One of the estimators of this package, whose draws are chosen like those of its models."""
 
     def __init__(self, distribution: Callable[..., Predictive], classes: Sequence[Any]) -> None:
         super().__init__(distribution, "probabilities", classes)

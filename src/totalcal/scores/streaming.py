@@ -1,6 +1,6 @@
 """Any set of inputs as blocks of one size, and the scores of a stream.
 
-How somebody's loader batches must not move a score; what error, NLL, Brier and ECE need of ten million
+How a loader batches must not move a score; what error, NLL, Brier and ECE need of ten million
 predictions fits in a few sums.
 """
 

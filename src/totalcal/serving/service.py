@@ -198,7 +198,7 @@ class Metrics:
         self.seconds.labels(path).observe(seconds)
 
     def collect(self) -> Iterator[Any]:
-        """The queue and the monitor, looked at when somebody asks."""
+        """The queue and the monitor, as of now."""
         from prometheus_client.core import GaugeMetricFamily
 
         yield GaugeMetricFamily("totalcal_rows_waiting", "Rows to be answered", self.service.batcher.waiting)

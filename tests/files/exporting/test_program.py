@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import totalcal
 from totalcal import MODELS, Costs, Model, PerClass, Thresholds, export
 from totalcal.errors import ExportError
-from totalcal.files.exporting.program import _digamma, _entropy_summand, _searched, outputs_of
+from totalcal.files.exporting.program import digamma, entropy_summand, outputs_of, searchsorted
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.types import Predictive
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES, uncertainty
@@ -105,7 +105,7 @@ def test_means_and_moments_are_exported(draws, tmp_path, saved_model, rows_of):
 
 def test_the_digamma_function_is_that_of_scipy():
     values = np.concatenate([np.geomspace(1e-6, 1, 200), np.geomspace(1, 1e7, 200)])
-    assert_allclose(_digamma(torch.from_numpy(values)), scipy.special.digamma(values), rtol=1e-12, atol=1e-12)
+    assert_allclose(digamma(torch.from_numpy(values)), scipy.special.digamma(values), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 100])
@@ -114,12 +114,12 @@ def test_bisection_counts_what_lies_below_ties_included(length):
     ranks = np.sort(numbers.integers(0, 9, (3, length)).astype(float), axis=1)
     values = numbers.integers(-1, 11, (3, 40)).astype(float)
     expected = [np.searchsorted(row, value, side="left") for row, value in zip(ranks, values, strict=True)]
-    assert_allclose(_searched(torch.from_numpy(ranks), torch.from_numpy(values)), expected)
+    assert_allclose(searchsorted(torch.from_numpy(ranks), torch.from_numpy(values)), expected)
 
 
 def test_the_summands_of_an_entropy_are_those_of_scipy():
     values = np.concatenate([[0.0, 1.0, 1e-300], np.linspace(0, 1, 50)])
-    assert_allclose(_entropy_summand(torch.from_numpy(values)), scipy.special.entr(values), atol=1e-15)
+    assert_allclose(entropy_summand(torch.from_numpy(values)), scipy.special.entr(values), atol=1e-15)
 
 
 CHOICES = [PerClass(), Costs(5, ask=1, miss_ood=10), Thresholds({0: 0.9}, 0.6)]

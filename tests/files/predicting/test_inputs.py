@@ -219,7 +219,7 @@ def test_rows_of_another_shape_are_refused_before_one_is_read(tmp_path, rows):
 
 def test_rows_that_do_not_fit_into_the_budget_are_refused_before_one_is_read(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "rows.npz", np.zeros((1, 10**8)))
-    monkeypatch.setattr(budget, "_limit", budget.held() + 10**9)
+    monkeypatch.setattr(budget, "limit", budget.held() + 10**9)
     with pytest.raises(InputError, match=r"takes 3051 MB, and .* of the budget are left"):
         next(ArrayFile(tmp_path / "rows.npz").chunks(1))
 

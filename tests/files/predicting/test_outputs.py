@@ -231,7 +231,7 @@ def test_numbers_have_no_dictionary_in_parquet(tmp_path):
 
 
 def test_chunks_become_row_groups_of_some_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "_ROW_GROUP", 9)
+    monkeypatch.setattr(outputs, "ROW_GROUP", 9)
     write(tmp_path / "out.parquet")
     groups = pq.ParquetFile(tmp_path / "out.parquet").metadata
     assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [9, 3, 8]

@@ -42,7 +42,7 @@ NO_DRAWS = "no draws"
 
 
 class Figure(NamedTuple):
-    """One number of ours, and the paper's where it has one."""
+    """One measured number, and the paper's where it has one."""
 
     summary: Summary
     bold: bool

@@ -157,7 +157,7 @@ class _CommonOperators(TorchFunctionMode):
         return _INSTEAD.get(function, function)(*args, **(kwargs or {}))
 
 
-def _searched(sorted_sequence: Tensor, values: Tensor, *, side: str = "left") -> Tensor:
+def searchsorted(sorted_sequence: Tensor, values: Tensor, *, side: str = "left") -> Tensor:
     """How many of the sorted numbers are below each value, along the last axis, by bisection."""
     assert side == "left"
     length = sorted_sequence.shape[-1]
@@ -173,7 +173,7 @@ _SHIFT = 8
 _BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)  # B₂ₖ / 2k
 
 
-def _digamma(values: Tensor) -> Tensor:
+def digamma(values: Tensor) -> Tensor:
     """ψ(x) = ψ(x + 8) − Σ 1/(x + i), and at 8 or more its series: to 10⁻¹³ for x > 0 in float64."""
     shifted = values + _SHIFT
     square = shifted.reciprocal().square()
@@ -185,14 +185,14 @@ def _digamma(values: Tensor) -> Tensor:
     return shifted.log() - 0.5 / shifted - series - below
 
 
-def _entropy_summand(values: Tensor) -> Tensor:
+def entropy_summand(values: Tensor) -> Tensor:
     """−p log p for p in [0, 1], with 0 log 0 = 0."""
     is_some = values > 0
     return torch.where(is_some, -values * torch.where(is_some, values, 1.0).log(), 0.0)
 
 
 _INSTEAD: Mapping[Any, Callable[..., Tensor]] = {
-    torch.searchsorted: _searched,
-    torch.Tensor.digamma: _digamma,
-    torch.special.entr: _entropy_summand,
+    torch.searchsorted: searchsorted,
+    torch.Tensor.digamma: digamma,
+    torch.special.entr: entropy_summand,
 }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ColumnValues = Sequence[Any] | npt.NDArray[np.float64]
 """Numbers as an array; names and words as a list."""
 
-_ROW_GROUP = 1 << 17
+ROW_GROUP = 1 << 17
 _REPEATED = [
     "class",
     "decision",
@@ -119,7 +119,7 @@ class AsColumns:
             if self.kind == "Parquet":
                 with pq.ParquetWriter(target, self.schema, use_dictionary=_REPEATED) as writer:
                     for rows in _gathered(stream):
-                        writer.write_table(rows, row_group_size=_ROW_GROUP)
+                        writer.write_table(rows, row_group_size=ROW_GROUP)
             else:
                 with pa.ipc.new_file(target, self.schema) as writer:
                     for rows in stream:
@@ -137,7 +137,7 @@ def _gathered(batches: Any) -> Iterator["pa.Table"]:
     held: list[Any] = []
     for batch in batches:
         held.append(batch)
-        if sum(each.num_rows for each in held) >= _ROW_GROUP:
+        if sum(each.num_rows for each in held) >= ROW_GROUP:
             yield pa.Table.from_batches(held)
             held = []
     if held:

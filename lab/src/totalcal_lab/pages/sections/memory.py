@@ -30,8 +30,8 @@ def memory_section(board: Board) -> Section | None:
     return Section(
         "memory",
         "What does the memory hold?",
-        "The paper leaves the explainability of the memory open. A cell speaks for some classes and against "
-        "others, is read by some, and was written by training examples. Of each model's first seed.",
+        "The paper leaves the explainability of the memory open. A cell is evidence for some classes and "
+        "against others, is read by some, and was written by training examples. Of each model's first seed.",
         blocks,
     )
 
@@ -80,11 +80,10 @@ def _strip(inputs: np.ndarray) -> np.ndarray:
 
 
 def _strongest(memory: Memory, classes: tuple[str, ...]) -> str:
-    speaks_for = memory.cells.argmax(1)
-    counts = np.bincount(speaks_for, minlength=len(classes))
-    return (
-        f"Cells that speak loudest for: {', '.join(f'{classes[k]} {n}' for k, n in enumerate(counts) if n)}."
-    )
+    strongest = memory.cells.argmax(1)
+    counts = np.bincount(strongest, minlength=len(classes))
+    shown = ", ".join(f"{classes[k]} {n}" for k, n in enumerate(counts) if n)
+    return f"Cells whose strongest evidence is for: {shown}."
 
 
 def _readers(memory: Memory, classes: tuple[str, ...]) -> str:
@@ -97,7 +96,7 @@ def _readers(memory: Memory, classes: tuple[str, ...]) -> str:
 
 
 def draw_cells(axes: "Axes", cells: np.ndarray, classes: Sequence[str]) -> None:
-    """The content of each cell, one row per class; orange speaks for the class, purple against it."""
+    """The content of each cell, one row per class; orange is for the class, purple against it."""
     limit = float(np.abs(cells).max()) or 1.0
     _heat_map(axes, cells.T, classes, "PuOr_r", (-limit, limit), "content")
 

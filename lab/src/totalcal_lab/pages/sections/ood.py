@@ -52,7 +52,7 @@ def familiarity_section(board: Board) -> Section | None:
     return Section(
         "familiarity",
         "Does its memory know the domain?",
-        "One net, one score per row, no OOD data seen. A detector is worth what it does on its worst set: "
+        "One net, one score per row, no OOD data seen. A detector is judged by its worst set: "
         "the first column.",
         [table for table in tables if table.groups],
     )
