@@ -235,14 +235,14 @@ def _start(
         return model, encoded(model, train, model.classes), encoded(model, held_out, model.classes)
     if isinstance(net, nn.Module):
         train, held_out = (_as_tensors(None, rows, names) for rows in (train, held_out))
-        is_ours = isinstance(net, TuringProcess)
-        process = _bare_copy(net) if is_ours else _wrapped(net, held_out, batch_size)
-        return Model(process, classes=names), train, held_out
-    model = _of_estimator(net, train)
-    if model is not None:
-        model = replace(model, process=_bare_copy(model.process))
-        data = (_encoded(model, rows, names or model.classes) for rows in (train, held_out))
-        return (model, *data)
+        if isinstance(net, TuringProcess):
+            return Model(_bare_copy(net), classes=names), train, held_out
+        return Model(_wrapped(net, held_out, batch_size), classes=names), train, held_out
+    fitted = _of_estimator(net, train)
+    if fitted is not None:
+        model = replace(fitted, process=_bare_copy(fitted.process))
+        train, held_out = (_encoded(model, rows, names or model.classes) for rows in (train, held_out))
+        return model, train, held_out
     raise InputError(
         f"a {type(net).__name__} is neither a torch module nor a classifier of totalcal. Calibrate what it "
         "predicts: totalcal.calibrate_probabilities(classifier.predict_proba(held_out), labels)."
@@ -250,7 +250,7 @@ def _start(
 
 
 def _of_estimator(net: Any, train: Any) -> Model | None:
-    """Of a fitted estimator of ours, or of a pipeline that ends in one; None of anything else."""
+    """Of a fitted estimator of this package, or of a pipeline that ends in one; None of anything else."""
     if hasattr(net, "as_model"):
         model: Model = net.as_model()
         return model
@@ -258,7 +258,8 @@ def _of_estimator(net: Any, train: Any) -> Model | None:
     if not steps or not hasattr(steps[-1][1], "as_model"):
         return None
     before = Steps(net[:-1], columns_of(train[0])) if len(steps) > 1 else None
-    return replace(steps[-1][1].as_model(), steps=before)
+    last: Model = steps[-1][1].as_model()
+    return replace(last, steps=before)
 
 
 def _bare_copy(process: TuringProcess) -> TuringProcess:
