@@ -243,6 +243,26 @@ def outputs(folder: Path) -> Path:
     return folder / "a.npz"
 
 
+def table(kind: str) -> Callable[[Path], Path]:
+    """Probabilities and labels in columns."""
+
+    def make(folder: Path) -> Path:
+        import pandas as pd
+
+        path = folder / f"a.{kind}"
+        frame = pd.DataFrame({"cat": np.linspace(0, 1, 6), "dog": np.linspace(1, 0, 6), "label": LABELS % 2})
+        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+        return path
+
+    return make
+
+
+def read_labelled_rows(path: Path) -> Any:
+    from totalcal.calibration.from_files import labelled_rows
+
+    return labelled_rows(path)
+
+
 def read_saved_outputs(path: Path) -> Any:
     from totalcal.scores.evaluate import evaluate_files
 
@@ -698,6 +718,12 @@ SUBJECTS: dict[str, Subject] = {
     "corrupt, picture": Subject(picture("PNG"), corruptible),
     "frost": Subject(frost, read_frost),
     "saved outputs": Subject(outputs, read_saved_outputs, npz_inner, npz_wrap),
+    "saved outputs, csv": Subject(table("csv"), read_saved_outputs),
+    "saved outputs, npy": Subject(
+        written("a.npy", bytes_of(np.save, np.array([[0.25, 0.75, 1], [0.5, 0.5, 0]]))), read_saved_outputs
+    ),
+    "labelled rows, csv": Subject(table("csv"), read_labelled_rows),
+    "labelled rows, parquet": Subject(table("parquet"), read_labelled_rows),
     "model file": Subject(model_file, weights_of_model, sealed=True),
     "model file, description": Subject(model_file, used_model, *DESCRIPTION),
     "model file, tensors": Subject(model_file, used_model, *TENSORS),

@@ -21,12 +21,13 @@ import torch
 
 import disasters
 import extremes
+import greedy
 import lifecycle
 import mutations
 from corpora import SUBJECTS
 from journal import Journal, code
 
-PARTS = ("faults", "numbers", "files", "lives")
+PARTS = ("faults", "numbers", "files", "lives", "greed")
 COLUMNS = {
     "right or clear": ("read", "right", "clear"),
     "traceback": ("traceback",),
@@ -59,7 +60,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     start = time.monotonic()
     home = chosen.journal or Path("build") / "soak" / f"{code()}-{chosen.seed}"
-    faults, numbers, files, lives = (Journal(home / f"{part}.jsonl") for part in PARTS)
+    faults, numbers, files, lives, greed = (Journal(home / f"{part}.jsonl") for part in PARTS)
     parts = chosen.part or PARTS
     skipped = []
     if "faults" in parts:
@@ -71,6 +72,8 @@ def main() -> int:
         mutations.run([(name, number) for number in range(each) for name in SUBJECTS], chosen.seed, files)
     if "lives" in parts:
         lifecycle.run(chosen.steps, chosen.seed, lives)
+    if "greed" in parts:
+        greedy.run(list(greedy.CASES), greed)
     found = disasters.summed(faults)
     counts, lost_numbers = numbers.ends.get("extremes", ({}, []))
     ends, lost_files = mutations.summed(files)
@@ -84,13 +87,15 @@ def main() -> int:
         )
     )
     print(row("extreme numbers", counts))
+    asked, lost_greed = greedy.summed(greed)
+    print(row("commands on small files that ask for much", asked), *lost_greed, sep="\n")
     lived, broken = lifecycle.summed(lives)
     print(row("steps in the life of a model", lived), *broken, sep="\n")
     print(
         f"{home}; {time.monotonic() - start:.0f} s this time, seed {chosen.seed}, "
         f"Python {platform.python_version()}, torch {torch.__version__}"
     )
-    return 1 if found.lost or lost_numbers or lost_files or broken else 0
+    return 1 if found.lost or lost_numbers or lost_files or lost_greed or broken else 0
 
 
 if __name__ == "__main__":

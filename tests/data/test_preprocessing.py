@@ -129,3 +129,18 @@ def test_new_pictures_are_treated_as_the_training_pictures_were(folder, crop, tm
 def test_steps_that_do_not_give_what_the_model_takes_are_refused():
     with pytest.raises(ShapeError, match=r"\(3, 8, 8\)"):
         Preprocessing((1, 8, 8), torch.zeros(()), torch.ones(()), pictures=PictureSteps((8, 8)))
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale"),
+    [
+        (torch.zeros(3), torch.ones(4)),
+        (torch.zeros(2, 4), torch.ones(4)),
+        (torch.zeros(4), torch.tensor([1.0, 0.0, 1.0, 1.0])),
+        (torch.tensor(float("nan")), torch.ones(4)),
+        (torch.zeros(4), torch.tensor(float("inf"))),
+    ],
+)
+def test_what_no_row_can_be_standardised_by_is_refused_at_once(mean, scale):
+    with pytest.raises(InputError):
+        Preprocessing((4,), mean, scale)

@@ -168,3 +168,12 @@ def test_a_row_that_was_cut_is_named_and_not_taken_for_a_short_one(table, model_
     path.write_text(path.read_text() + "row 3,0.9,0.1,0.5\n")
     with pytest.raises(InputError, match="a row of 4 values"):
         watch_file(path, model_file)
+
+
+@pytest.mark.parametrize("name", ["decision", "p(0)"])
+def test_a_column_that_is_there_twice_is_nobodys_guess(table, model_file, name):
+    path = table([0.1, 0.2, 0.3])
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([f"{header},{name}", *(f"{row},0.5" for row in rows)]) + "\n")
+    with pytest.raises(InputError, match="two columns"):
+        watch_file(path, model_file)

@@ -408,3 +408,13 @@ def test_columns_that_are_no_probabilities_or_labels_are_refused(tmp_path):
     np.save(tmp_path / "it.npy", np.zeros((2, 2, 2)))
     with pytest.raises(InputError, match="columns of numbers"):
         read_outputs(tmp_path / "it.npy")
+
+
+def test_what_a_file_lacks_is_said_before_it_is_read(saved, monkeypatch):
+    monkeypatch.setattr("totalcal.scores.outputs.read_npz", None)  # nothing is read
+    with pytest.raises(InputError, match="no `labels`"):
+        evaluate_files(saved("bare", logits=np.zeros((9, 2))))
+    with pytest.raises(ShapeError, match=r"\(9, 2\) and labels of shape \(8,\)"):
+        evaluate_files(saved("few", logits=np.zeros((9, 2)), labels=np.zeros(8, int)))
+    with pytest.raises(ShapeError, match=r"outputs of shape \(\)"):
+        evaluate_files(saved("number", probabilities=np.float64(1), labels=np.zeros(1, int)))

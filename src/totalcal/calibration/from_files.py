@@ -9,10 +9,11 @@ import numpy as np
 from totalcal.calibration.audit import Audit, audit
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
 from totalcal.errors import InputError
+from totalcal.files.predicting.tables import read_table
 from totalcal.files.reading import read_npz
 from totalcal.files.saved import Model
 from totalcal.files.user_nets import load_named, made_backbone
-from totalcal.scores.outputs import read_outputs, read_table
+from totalcal.scores.outputs import read_outputs
 
 _MODEL = ".totalcal"
 _NPZ = ".npz"
@@ -48,7 +49,7 @@ def calibrate_files(
         InputError: If something is missing, or a file holds something else.
     """
     if given is not None and given.suffix.lower() != _MODEL:
-        saved = read_outputs(given, label)
+        saved = read_outputs(given, label, needs_labels=True)
         if saved.labels is None or saved.kind != "probabilities" or saved.outputs.ndim != 2:
             raise InputError(f"{given} must hold probabilities, rows × classes, and labels.")
         labels = saved.labels if saved.classes is None else np.array(saved.classes)[saved.labels]

@@ -112,6 +112,7 @@ def report(
     ),
     backbone: str | None = OWN_BACKBONE,
     label: str = _LABEL,
+    memory: Any = MEMORY,
 ) -> None:
     """Judge a model before and after calibration, on test rows and other domains: one page."""
     from totalcal.calibration.from_files import report_files

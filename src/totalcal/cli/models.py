@@ -107,6 +107,7 @@ def export(
         None, help="An .npz with some rows, for a model that was saved without preprocessing."
     ),
     backbone: str | None = OWN_BACKBONE,
+    memory: Any = MEMORY,
 ) -> None:
     """Write a model as one program for onnxruntime, or for torch alone; it is checked against the model."""
     from totalcal.files.exporting.writing import export_file
@@ -121,6 +122,7 @@ def export(
 @app.command(rich_help_panel="Models", epilog=Example("totalcal inspect fashion.totalcal"))
 def inspect(
     file: Path = typer.Argument(..., help="A file that totalcal.save or totalcal export wrote."),
+    memory: Any = MEMORY,
 ) -> None:
     """Show what a model file holds: digest, model, classes, gate and its cost, scores, versions."""
     from rich.console import Console
@@ -217,6 +219,7 @@ def watch(
     predictions: Path = typer.Argument(..., help="A table that totalcal predict wrote."),
     model: Path = typer.Option(..., help="The model file, saved with a monitor."),
     output: Path | None = typer.Option(None, "--output", "-o", help="A figure to draw: .png, .svg or .pdf."),
+    memory: Any = MEMORY,
 ) -> None:
     """Say whether the rows of a table have shifted, and since when; a column `label` is taken into account.
 

@@ -107,6 +107,18 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if self.pictures is not None and self.pictures.shape != self.shape:
             raise ShapeError(f"pictures become {self.pictures.shape}, but the model takes {self.shape}.")
+        for name, part in (("mean", self.mean), ("scale", self.scale)):
+            try:
+                fits = np.broadcast_shapes(tuple(part.shape), self.shape) == tuple(self.shape)
+            except ValueError:
+                fits = False
+            if not fits:
+                raise ShapeError(
+                    f"{name} has the shape {tuple(part.shape)}, which rows of {self.shape} lack."
+                )
+        mean, scale = np.asarray(self.mean), np.asarray(self.scale)
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and scale.all()):
+            raise InputError("the mean and the scale of rows are finite, and no scale is 0.")
 
     @classmethod
     def fitted(cls, rows: npt.ArrayLike, columns: Sequence[str] | None = None) -> Self:

@@ -125,7 +125,7 @@ def _blocks(path: Path, names: list[str]) -> Iterator[_Block]:
             raise InputError(
                 f"{path} has none of the columns {', '.join(names)}: make it with totalcal predict."
             )
-        column_places(path, columns, known)
+        column_places(path, columns, columns)  # none of them twice
         with _as_table(path):
             while block := list(islice(rows, _BLOCK)):
                 predicted = [row["class"] for row in block] if "class" in columns else None

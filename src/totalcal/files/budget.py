@@ -71,6 +71,17 @@ def check_room(promised: int, what: str) -> None:
         )
 
 
+def share(processes: int) -> int:
+    """What each of so many processes may come to hold, where they and this one share what is left."""
+    return held() + room() // (processes + 1)  # they begin with what this one holds
+
+
+def keep_to(most: int) -> None:
+    """Let the readers of this process, a helper of another, hold no more than its share."""
+    global _limit
+    _limit = most
+
+
 class Pool:
     """A part of the budget that several threads share: what one takes, the others do not have meanwhile."""
 

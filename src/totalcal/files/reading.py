@@ -6,7 +6,7 @@
 | CSV | `csv_records` |
 | Arrow | `check_arrow`, before pyarrow |
 | JSON | `read_json`, `parse_json` |
-| `.npz`, `.npy` | `read_npz`, `npz_names`, `read_npy`, `map_npy` |
+| `.npz`, `.npy` | `read_npz`, `npz_names`, `npz_shapes`, `read_npy`, `map_npy` |
 | pictures | `read_picture` |
 | any other bytes | `read_bytes`, `stream_bytes`, `open_regular`, and `unreadable` around the decoder |
 | a number or a column of a table | `number`, `column_places` |
@@ -372,6 +372,17 @@ def npz_names(path: "StrPath") -> list[str]:
     """The names of the arrays of an `.npz`."""
     with opened_npz(path) as bundle:
         return [name.removesuffix(".npy") for name in bundle.namelist()[:MOST_MEMBERS]]
+
+
+def npz_shapes(path: "StrPath", names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of those arrays of an `.npz` that it has: their headers are read, and nothing else."""
+    shapes = {}
+    with opened_npz(path) as bundle:
+        for member in bundle.infolist()[:MOST_MEMBERS]:
+            if (name := member.filename.removesuffix(".npy")) in names:
+                with npz_member(bundle, member) as stream:
+                    shapes[name] = npy_header(stream, member.file_size)[0]
+    return shapes
 
 
 @contextmanager

@@ -285,9 +285,8 @@ def evaluate_files(
         ...     evaluate_files(f"{folder}/test.npz").error
         0.0
     """
-    test = read_outputs(predictions, label)
-    if test.labels is None:
-        raise InputError(f"{predictions} holds no `labels`; a test set needs them.")
+    test = read_outputs(predictions, label, needs_labels=True)
+    assert test.labels is not None
     panel = {}
     for path in ood:
         others = read_outputs(path, label)

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from totalcal.errors import InputError, LabelError, MissingExtraError, ShapeError
+from totalcal.errors import InputError, LabelError, ShapeError
 from totalcal.files.budget import room
-from totalcal.files.reading import npz_names, open_regular, read_npz, unreadable
+from totalcal.files.predicting.tables import read_table
+from totalcal.files.reading import npz_names, npz_shapes, read_npy, read_npz
 from totalcal.scores.arrays import class_numbers
 from totalcal.scores.external import OutputKind
 
 KINDS: tuple[OutputKind, ...] = get_args(OutputKind)
+_LABELS = "labels"
 _TABLES = (".csv", ".parquet")
 
 
@@ -32,7 +34,9 @@ class SavedOutputs(NamedTuple):
     classes: tuple[Any, ...] | None = None
 
 
-def read_outputs(path: str | os.PathLike[str], label: str = "label") -> SavedOutputs:
+def read_outputs(
+    path: str | os.PathLike[str], label: str = "label", *, needs_labels: bool = False
+) -> SavedOutputs:
     """Read outputs and, if they are there, labels.
 
     Args:
@@ -40,6 +44,7 @@ def read_outputs(path: str | os.PathLike[str], label: str = "label") -> SavedOut
             of probabilities for each class, or one of the positive class, and one of labels; an .npy of such
             columns, the last of which is the labels, where it holds whole numbers.
         label: The column of a table that holds the labels.
+        needs_labels: Whether a file without labels is refused.
 
     Returns:
         Outputs with a column for each class.
@@ -47,6 +52,7 @@ def read_outputs(path: str | os.PathLike[str], label: str = "label") -> SavedOut
     Raises:
         InputError: If the file holds something else.
         LabelError: If labels are not classes.
+        ShapeError: If outputs are no rows, or as many labels as rows are not there.
         MissingExtraError: For a table, without pandas.
 
     Example:
@@ -58,16 +64,19 @@ def read_outputs(path: str | os.PathLike[str], label: str = "label") -> SavedOut
                [0.5 , 0.5 ]])
     """
     ending = Path(path).suffix.lower()
-    if ending in _TABLES:
-        return _of_table(Path(path), label)
-    if ending == ".npy":
-        return _of_columns(Path(path))
-    arrays = read_npz(path, (*KINDS, "labels", "classes"))
-    kinds: list[OutputKind] = [kind for kind in KINDS if kind in arrays]
+    if ending in (*_TABLES, ".npy"):
+        table = _of_table(Path(path), label) if ending in _TABLES else _of_columns(Path(path))
+        labelled = None if table.labels is None else table.labels.shape
+        _check_labels(path, table.outputs.shape, labelled, needs_labels)
+        return table
+    shapes = npz_shapes(path, (*KINDS, _LABELS, "classes"))
+    kinds: list[OutputKind] = [kind for kind in KINDS if kind in shapes]
     if len(kinds) != 1:
         found = ", ".join(npz_names(path)) or "nothing"
         raise InputError(f"{path} must hold exactly one of {', '.join(KINDS)}, but it holds {found}.")
-    outputs, labels, names = arrays[kinds[0]], arrays.get("labels"), arrays.get("classes")
+    _check_labels(path, shapes[kinds[0]], shapes.get(_LABELS), needs_labels)  # before anything large is read
+    arrays = read_npz(path, list(shapes))
+    outputs, labels, names = arrays[kinds[0]], arrays.get(_LABELS), arrays.get("classes")
     if kinds[0] == "probabilities":
         outputs = both_columns(outputs)
     if labels is None or names is None:
@@ -75,6 +84,16 @@ def read_outputs(path: str | os.PathLike[str], label: str = "label") -> SavedOut
     if names.shape != outputs.shape[-1:]:
         raise ShapeError(f"{path} has {outputs.shape[-1]} columns, but {names.size} names in `classes`.")
     return SavedOutputs(outputs, kinds[0], class_numbers(labels, names.tolist()), tuple(names.tolist()))
+
+
+def _check_labels(
+    path: str | os.PathLike[str], shape: tuple[int, ...], labels: tuple[int, ...] | None, needed: bool
+) -> None:
+    if needed and labels is None:
+        raise InputError(f"{path} holds no `{_LABELS}`; a test set needs them.")
+    rows = shape[-2:-1] if len(shape) > 1 else shape
+    if not rows or (labels is not None and labels != rows):
+        raise ShapeError(f"{path} holds outputs of shape {shape} and labels of shape {labels}.")
 
 
 def both_columns(probabilities: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -91,16 +110,6 @@ def both_columns(probabilities: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise InputError("the probabilities of the positive class must lie between 0 and 1.")
     return np.stack([1 - probabilities, probabilities], 1)
-
-
-def read_table(path: Path) -> Any:
-    """A data frame of a .csv or .parquet."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables", "reading tables") from error
-    with unreadable(path, "a table"):
-        return pd.read_parquet(path) if path.suffix.lower() == ".parquet" else pd.read_csv(path)
 
 
 def _of_table(path: Path, label: str) -> SavedOutputs:
@@ -142,12 +151,9 @@ def _of_two(path: Path, outputs: npt.NDArray[Any], labels: npt.NDArray[Any], col
 
 
 def _of_columns(path: Path) -> SavedOutputs:
-    with unreadable(path, "an .npy"), open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > room() // 4:
-            raise ValueError("it is too large for the memory that there is")
-        columns = np.load(file, allow_pickle=False)
-        if columns.dtype.kind not in "fiu" or columns.ndim not in (1, 2) or not columns.size:
-            raise ValueError(f"it holds {columns.dtype} of shape {columns.shape}, not columns of numbers")
+    columns = read_npy(path, room() // 4)
+    if columns.dtype.kind not in "fiu" or columns.ndim not in (1, 2) or not columns.size:
+        raise InputError(f"{path} holds {columns.dtype} of shape {columns.shape}, not columns of numbers.")
     if columns.ndim == 1 or columns.shape[1] == 1:
         return SavedOutputs(both_columns(columns.astype(np.float64)), "probabilities", None)
     last = columns[:, -1]

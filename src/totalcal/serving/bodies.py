@@ -185,9 +185,8 @@ def _checked(values: Row, preprocessing: Preprocessing | None) -> Row:
 
 def _numbers(given: Any) -> npt.NDArray[np.float64]:
     try:
-        values = np.array(given)
-        is_numeric = values.dtype.kind in "biuf"
-        if not is_numeric and not all(isinstance(each, int | float) for each in values.flat):  # 10**20 is one
+        values = np.array(given, dtype=object)  # a long word would become as many characters in every place
+        if not set(map(type, values.flat)) <= {bool, int, float}:
             raise ValueError
         return values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:

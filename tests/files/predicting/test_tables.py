@@ -1,7 +1,9 @@
 import csv
+import os
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -12,8 +14,9 @@ from hypothesis import strategies as st
 
 from totalcal.data.preprocessing import Preprocessing
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
+from totalcal.files import budget
 from totalcal.files.predicting.inputs import rows_of
-from totalcal.files.predicting.tables import ColumnFile, TableFile
+from totalcal.files.predicting.tables import ColumnFile, TableFile, read_table
 
 NAMED = Preprocessing((2,), torch.zeros(2), torch.ones(2), ("a", "b"))
 UNNAMED = Preprocessing((2,), torch.zeros(2), torch.ones(2))
@@ -223,3 +226,51 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"totalcal\[tables\]"):
         ColumnFile(tmp_path / "table.parquet", NAMED)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_whole_table_is_what_pandas_reads(tmp_path, kind):
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, None, -1e-300], "c": ["x", "a, b", 'say "so"']})
+    path = tmp_path / f"it.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    pd.testing.assert_frame_equal(read_table(path), frame)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_whole_table_of_two_columns_of_one_name_is_refused(tmp_path, kind):
+    path = tmp_path / f"it.{kind}"
+    if kind == "csv":
+        path.write_text("a,b,b\n1,2,3\n")
+    else:
+        pq.write_table(pa.table([pa.array([1])] * 3, ["a", "b", "b"]), path)
+    with pytest.raises(InputError, match="two columns 'b'"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_no_table(tmp_path, kind):
+    os.mkfifo(tmp_path / f"it.{kind}")
+    with pytest.raises(UnreadableFileError, match="no regular file"):
+        read_table(tmp_path / f"it.{kind}")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_whole_table_beyond_the_budget_is_refused_before_it_is_made(tmp_path, monkeypatch, kind):
+    """A column of one number is some bytes of Parquet; a number of a CSV is two, and eight in memory."""
+    path = tmp_path / f"it.{kind}"
+    if kind == "csv":
+        path.write_text("a\n" + "1\n" * 4_000_000)
+    else:
+        pq.write_table(pa.table({"a": np.ones(1 << 23)}), path)
+    assert path.stat().st_size < 10e6
+    monkeypatch.setattr(budget, "room", lambda: 100 << 20)
+    with pytest.raises(InputError, match="of the budget are left"):
+        read_table(path)
+
+
+def test_a_line_without_end_is_an_error_that_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("totalcal.files.predicting.tables._LONGEST_LINE", 1000)
+    (tmp_path / "long.csv").write_text("a,b\n" + "1" * 9_000_000)
+    with pytest.raises(UnreadableFileError, match=r"long\.csv .*more than 1000 bytes"):
+        list(TableFile(tmp_path / "long.csv", NAMED).chunks(3))

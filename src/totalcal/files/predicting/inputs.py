@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from totalcal.data.preprocessing import SUFFIXES, PictureSteps, pictures_below
 from totalcal.errors import InputError, ShapeError, TotalcalError, UnreadableFileError
-from totalcal.files.budget import check_room
+from totalcal.files.budget import check_room, keep_to, share
 from totalcal.files.reading import (
     LARGE_PICTURE,
     column_places,
@@ -299,16 +299,20 @@ class Pictures:
         import torch
         from torch.utils.data import DataLoader
 
-        loader: DataLoader[Decoded] = DataLoader(
-            self._decode,  # type: ignore[arg-type]  # a data set by what it can, not by descent
+        workers = min(self.workers, max(len(spans), 1))
+        loader: DataLoader[Decoded | TotalcalError] = DataLoader(
+            _InProcess(self._decode, share(workers)),  # type: ignore[arg-type]  # a data set by what it can
             sampler=spans,
             batch_size=None,
-            num_workers=min(self.workers, max(len(spans), 1)),
+            num_workers=workers,
             collate_fn=_as_it_is,
             generator=torch.Generator(),  # for the seeds of its workers: the user's own is left alone
         )
         try:
-            yield from loader
+            for decoded in loader:
+                if isinstance(decoded, TotalcalError):
+                    raise InputError(f"{decoded} Or take fewer processes (--workers 0).") from decoded
+                yield decoded
         except RuntimeError as error:  # a worker that was killed, most often for want of memory
             raise TotalcalError(
                 f"decoding pictures in {self.workers} processes failed ({error}). Try --workers 0."
@@ -361,6 +365,21 @@ def _shown(name: str) -> str:
     'a\\xff.png'
     """
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+@dataclass(frozen=True)
+class _InProcess:
+    """The same in another process, within its share of the budget; an error is given back whole."""
+
+    decode: _Decoder
+    most: int
+
+    def __getitem__(self, span: Any) -> Decoded | TotalcalError:
+        keep_to(self.most)
+        try:
+            return self.decode[span]
+        except TotalcalError as error:
+            return error
 
 
 def _as_it_is(decoded: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
+from totalcal.files.budget import check_room
 from totalcal.files.predicting.inputs import Chunk, FileState, file_state, row_names
 from totalcal.files.reading import (
     ARROW_MAGIC,
@@ -25,6 +26,7 @@ from totalcal.files.reading import (
     csv_records,
     number,
     open_regular,
+    stream_bytes,
     unreadable,
 )
 
@@ -37,6 +39,9 @@ _NO_NUMBER = "holds a value that is not a number"
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26
 _BUFFER = 1 << 16  # of a column of a Parquet file: its row groups need not fit into memory
+_SOME_ROWS = 1 << 16
+_BYTES_PER_VALUE = 40  # of a CSV in a data frame, with what parsing it takes; a number is eight of them
+_COPIES = 3  # of the columns of a Parquet file on their way into one
 
 
 class TableFile:
@@ -155,6 +160,41 @@ class ColumnFile:
             column = batch.column(name).cast("float64", safe=False)
             values[:, place] = column.to_numpy(zero_copy_only=False)
         return values
+
+
+def read_table(path: Path) -> Any:
+    """A .csv or .parquet as a data frame, if that fits into the budget of memory.
+
+    Raises:
+        UnreadableFileError: If it is not there, or no table.
+        InputError: If it is too large, or has two columns of one name.
+        MissingExtraError: Without pandas.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "reading tables") from error
+    if path.suffix.lower() == ".parquet":
+        import pyarrow as pa
+
+        with opened_columns(path) as file:
+            schema, batches, held = schema_of(file), [], 0
+            column_places(path, schema.names, schema.names)
+            for batch in record_batches(file, schema.names, _SOME_ROWS, 0):
+                held += batch.nbytes
+                check_room(_COPIES * held, str(path))
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema).to_pandas()
+    values, size = 1, 0
+    for block in stream_bytes(path):
+        values, size = values + block.count(b",") + block.count(b"\n"), size + len(block)
+    check_room(_BYTES_PER_VALUE * values + size, str(path))
+    with unreadable(path, "a table", "Save it as CSV in UTF-8."), open_regular(path) as file:
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        header = next(filter(None, csv_records(text, path)), [])
+        column_places(path, header, header)
+        text.detach().seek(0)
+        return pd.read_csv(file)
 
 
 @contextmanager
@@ -279,7 +319,7 @@ def _plain_blocks(file: BinaryIO, counts: Iterable[int]) -> Iterator[bytes]:
             buffer, is_end = buffer + more, not more
             ends = np.flatnonzero(np.frombuffer(buffer, np.uint8) == ord("\n")) + 1
             if len(buffer) > _LONGEST_LINE and not len(ends):
-                raise UnreadableFileError(f"a line of {file.name} has more than {_LONGEST_LINE} bytes.")
+                raise ValueError(f"a line has more than {_LONGEST_LINE} bytes")
         cut = int(ends[count - 1]) if len(ends) >= count else len(buffer)
         block, buffer, ends = buffer[:cut], buffer[cut:], ends[count:] - cut
         if not block or b'"' in block or _has_lone_return(block):
