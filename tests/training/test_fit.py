@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import MODELS, etp, fit, softmax
+from totalcal.calibration.calibrator import NoCalibrator, TemperatureAndBias
 from totalcal.errors import CheckpointError, DivergenceError, InputError
 from totalcal.models.process import TuringProcess
 from totalcal.training.checkpoint import load_checkpoint
@@ -130,6 +131,35 @@ def test_the_validation_nll_is_that_of_the_prediction(quadrants: Pair) -> None:
     history = fit(model, quadrants, epochs=1, validation=quadrants)
     truth = nn.functional.cross_entropy(model.backbone(quadrants[0]), quadrants[1]).detach()
     assert history.epochs[0].validation_nll == pytest.approx(float(truth), rel=1e-6)
+
+
+def overfitted(rows: int, seed: int) -> Pair:
+    """Two classes that overlap, of which a net of these few training rows becomes too sure."""
+    noise = torch.Generator().manual_seed(seed)
+    labels = torch.randint(2, (rows,), generator=noise)
+    return torch.randn(rows, 6, generator=noise) + labels[:, None], labels
+
+
+@pytest.mark.parametrize("name", ["softmax", "bnn", "anp"])
+def test_validation_data_calibrates_the_model_that_training_leaves(name: str) -> None:
+    (test, truth), nlls = overfitted(2000, 2), []
+    for calibrate in (True, False):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 2))
+        model = MODELS[name](net, 2)
+        rows = overfitted(60, 0)
+        fit(model, rows, epochs=60, optimisation=FAST, validation=overfitted(300, 1), calibrate=calibrate)
+        context = rows if name == "anp" else None
+        probabilities = model.predict(test, context=context).probabilities
+        nlls.append(float(nn.functional.nll_loss(probabilities.log(), truth)))
+    assert nlls[0] < nlls[1]
+
+
+def test_a_second_fit_begins_without_the_calibrator_of_the_first(quadrants: Pair, make_etp: Make) -> None:
+    model = make_etp()
+    model.calibrator = TemperatureAndBias(3)
+    fit(model, quadrants, epochs=1)
+    assert isinstance(model.calibrator, NoCalibrator)
 
 
 def test_a_model_that_needs_a_context_is_validated_with_one(quadrants: Pair) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from totalcal.calibration.calibrator import NoCalibrator, fit_calibrator
 from totalcal.errors import InputError
 from totalcal.inputs import Inputs, call, checked_inputs, in_precision_of, laid_out, layout_for, moved
 from totalcal.models.process import TuringProcess
@@ -49,10 +50,12 @@ from totalcal.training.sources import (
     steps_per_epoch,
 )
 from totalcal.training.targets import BatchTransform
-from totalcal.types import Predictor
+from totalcal.types import Batch, Predictor
 
 _SHOWN = 6
 _ROWS_TO_MEASURE = 200
+_ROWS_TO_CALIBRATE = 5_000
+_ROWS_AT_ONCE = 250
 
 
 def fit(
@@ -69,6 +72,7 @@ def fit(
     distillation: Distillation = HALF,
     validation: Data | None = None,
     patience: int | None = None,
+    calibrate: bool = True,
     freeze_backbone: bool = False,
     checkpoints: str | Path | None = None,
     checkpoint_steps: int | None = None,
@@ -99,6 +103,8 @@ def fit(
         validation: Data to measure the NLL of the predictive distribution on, after each epoch.
         patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
             epoch.
+        calibrate: End with the calibrator that cross-validation on the validation data finds worth it: a
+            temperature and a bias per class, or nothing.
         freeze_backbone: Compute the backbone's outputs once and train what stands behind it, and a last layer
             that draws its weights (`layers="*.classifier"`).
         checkpoints: The folder of the run: it saves itself there after each epoch. The data is read through
@@ -138,6 +144,7 @@ def fit(
     )
     _check(settings, validation is not None, freeze_backbone)
     source, held_out = as_source(data), None if validation is None else as_source(validation)
+    model.calibrator = NoCalibrator()  # one that it has knows the net as it was
     fabric = hardware.launch()
     if fabric.world_size > 1 and isinstance(source, LoaderSource):
         raise InputError("a DataLoader shuffles for itself on every rank. Give its data set, and batch_size.")
@@ -208,10 +215,29 @@ def fit(
                 callbacks=[*bar, *callbacks],
                 checkpointer=keeper,
             )
+        context = context_for(model, whole_rows, contexts.limit, device=fabric.device)
         if stochastic_layers(model.backbone) or model.latent.width:
             rows = labelled_batch(next(iter(whole_rows.batches(_ROWS_TO_MEASURE)))).inputs
-            model.measure_default_draws(rows, context_for(model, whole_rows, contexts.limit))
+            model.measure_default_draws(rows, context)
+        if calibrate and validation is not None:
+            _calibrate(model, as_source(validation), context, fabric.device, seed)
         return history
+
+
+@torch.no_grad()
+def _calibrate(
+    model: TuringProcess, rows: Source, context: Batch | None, device: torch.device, seed: int
+) -> None:
+    """The calibrator that cross-validation finds worth it, fitted on the first rows that the model was not
+    trained on; more of them would tell it nothing new."""
+    beliefs, labels = [], []
+    for inputs, truth in map(labelled_batch, rows.batches(_ROWS_AT_ONCE)):
+        beliefs.append(model.predict(moved(inputs, device), context=context).belief.log_mean.cpu())
+        labels.append(truth.cpu())
+        if sum(map(len, labels)) >= _ROWS_TO_CALIBRATE:
+            break
+    found = fit_calibrator(torch.cat(beliefs, 1), torch.cat(labels), seed=seed)
+    model.calibrator = found.calibrator.to(device)
 
 
 def _check(settings: RunSettings, has_validation: bool, freeze_backbone: bool) -> None:
