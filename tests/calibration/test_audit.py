@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import totalcal
 from totalcal.cli import app
-from totalcal.decisions.auditing import confident_classes, leave_one_out, margins, near_duplicates
+from totalcal.decisions.auditing import by_worth, confident_classes, leave_one_out, margins, near_duplicates
 from totalcal.errors import InputError
 
 
@@ -138,6 +140,63 @@ def test_the_command_writes_the_queue(digits, tmp_path):
     assert told.exit_code == 0, told.output
     assert "300 rows" in told.output
     assert (tmp_path / "q.html").exists()
+
+
+def test_a_classifier_of_scikit_learn_is_judged_by_what_others_say(tmp_path):
+    inputs, labels = load_digits(return_X_y=True)
+    noise = np.random.default_rng(0)
+    bad = noise.random(len(labels)) < 0.1
+    names = np.array([f"digit {each}" for each in range(10)])
+    noisy = names[np.where(bad, (labels + noise.integers(1, 10, len(labels))) % 10, labels)]
+    classifier = GaussianNB(var_smoothing=1e-2)
+    queue = totalcal.audit(classifier, inputs, noisy)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    expected = cross_val_predict(classifier, inputs, noisy, cv=folds, method="predict_proba")
+    np.testing.assert_allclose(queue.probabilities, expected)
+    assert bad[queue.of("mislabelled")[:50]].mean() > 0.9
+    assert all(names[labels[each.row]] == each.suggested for each in queue.findings[:5])
+    with pytest.raises(InputError, match="calibrate"):
+        totalcal.audit(torch.nn.Linear(64, 10), inputs, labels)
+
+
+def test_labels_bought_in_the_order_of_the_queue_are_worth_more_than_others():
+    inputs, labels = load_digits(return_X_y=True)
+    gained = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(labels))
+        start, pool, test = order[:60], order[60:1200], order[1200:]
+        first = LogisticRegression(max_iter=100).fit(inputs[start] / 16, labels[start])
+        queue = totalcal.audit(first, inputs[pool] / 16)
+        assert len(queue.findings) == len(pool)
+        by_queue = [pool[each.row] for each in queue.findings[:100]]
+        right = []
+        for bought in (by_queue, pool[:100]):
+            rows = np.concatenate([start, bought])
+            fitted = LogisticRegression(max_iter=100).fit(inputs[rows] / 16, labels[rows])
+            right.append(fitted.score(inputs[test] / 16, labels[test]))
+        gained.append(right[0] - right[1])
+    assert np.mean(gained) > 0.02
+
+
+def test_of_rows_without_labels_strange_ones_come_first_and_copies_last(digits):
+    model, inputs, _, _ = digits
+    rows = torch.cat([inputs[:100], 30 * torch.randn(3, 64), inputs[:2]])
+    found = totalcal.audit(model, rows).findings
+    assert {each.row for each in found} == set(range(105))
+    assert {100, 101, 102} <= {each.row for each in found if each.reason == "unfamiliar"}
+    assert {100, 101, 102} <= {each.row for each in found[:5]}
+    assert {each.row % 103 for each in found[-2:]} == {0, 1}
+    assert {103, 104} == {each.row for each in found if each.reason == "copy"}
+
+
+def test_worth_is_doubt_times_the_distance_to_the_nearest_row_before():
+    noise = np.random.default_rng(0)
+    doubt, rows = noise.random(60), noise.normal(size=(60, 3))
+    order = by_worth(doubt, rows).tolist()
+    assert sorted(order) == list(range(60))
+    for place in range(1, 60):
+        distances = np.linalg.norm(rows[order[place:], None] - rows[order[:place]], axis=2).min(1)
+        assert (doubt[order[place:]] * distances).argmax() == 0
 
 
 def test_without_a_memory_rows_of_training_cannot_be_audited():

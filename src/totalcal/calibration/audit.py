@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from totalcal.decisions.auditing import confident_classes, leave_one_out, margins, near_duplicates
+from totalcal.decisions.auditing import by_worth, confident_classes, leave_one_out, margins, near_duplicates
 from totalcal.errors import InputError
 from totalcal.files.saved import Model
 from totalcal.inputs import blocks, in_precision_of, moved
@@ -23,21 +23,22 @@ from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, 
 from totalcal.scores.external import eval_mode
 from totalcal.types import Predictive
 
-MISLABELLED, CONFLICT, UNFAMILIAR, AMBIGUOUS, DUPLICATE = (
-    "mislabelled",
+CONFLICT, MISLABELLED, AMBIGUOUS, UNFAMILIAR, SURE, DUPLICATE = _ORDER = (
     "copies with different labels",
-    "unfamiliar",
+    "mislabelled",
     "ambiguous",
+    "unfamiliar",
+    "sure",
     "copy",
 )
-_ORDER = (CONFLICT, MISLABELLED, UNFAMILIAR, AMBIGUOUS, DUPLICATE)
+_GIVEN = "by the probabilities that were given"
 _ALPHA = 0.01
 _DOUBTFUL = 0.2
 _SHOWN = 200
 
 
 class Finding(NamedTuple):
-    """A row to look at: why, what its label is, and what it may be."""
+    """A row to look at: why, what its label is, how probable that is (or the suggestion), what it may be."""
 
     row: int
     reason: str
@@ -53,10 +54,11 @@ class Audit:
     """Rows of a data set that a person should look at, what is worth most first.
 
     Attributes:
-        findings: The queue: copies with different labels, labels that are probably wrong, inputs unlike all
-            others, ambiguous ones, and copies last.
+        findings: The queue: copies with different labels, labels that are probably wrong, ambiguous inputs,
+            those unlike all others, and copies last. Without labels, in the order of what a label is worth.
         rows: How many rows there were.
         way: Where the probabilities came from.
+        probabilities: Of each row and class, without what the row's own label says.
 
     Example:
         `totalcal.audit(model, inputs, labels).save("audit.html")`
@@ -65,6 +67,7 @@ class Audit:
     findings: tuple[Finding, ...]
     rows: int
     way: str
+    probabilities: Floats
     pictures: Any = None
 
     def of(self, reason: str) -> list[int]:
@@ -114,18 +117,25 @@ class Audit:
 
 
 def audit(
-    model: Model, inputs: Any, labels: Values, *, seen: bool = True, probabilities: Values | None = None
+    model: Any,
+    inputs: Any,
+    labels: Values | None = None,
+    *,
+    seen: bool = True,
+    probabilities: Values | None = None,
 ) -> Audit:
-    """Find the rows of a data set that a person should look at.
+    """Find the rows of a data set that a person should look at, or should label next.
 
     Args:
-        model: What `calibrate` or `load` gave.
+        model: What `calibrate` or `load` gave; or a classifier of scikit-learn, which is fitted again to
+            four fifths of the rows to judge the others.
         inputs: Rows as the user has them.
-        labels: Their classes: numbers, or names where the model has names.
+        labels: Their classes: numbers, or names where the model has names. Without labels all rows are
+            queued in the order of what a label is worth: the more the more doubtful a row is, and the
+            farther from those before it.
         seen: Whether the net was trained on these rows, and so believes their labels. Then what is said of
             a row is said by the other rows, in the features of the memory.
-        probabilities: Out of sample, rows × classes, in the place of either: such as those of scikit-learn's
-            `cross_val_predict`.
+        probabilities: Out of sample, rows × classes, in the place of either.
 
     Returns:
         The queue; `save("audit.csv")` or `save("audit.html")`.
@@ -136,9 +146,45 @@ def audit(
     Example:
         `totalcal.audit(model, inputs, labels).of("mislabelled")[:20]`
     """
-    numbers = label_numbers(labels, model.classes)
-    domain = model.process.domain
-    rows = model.inputs(inputs)
+    pictures = inputs if isinstance(inputs, torch.Tensor | np.ndarray) else None
+    if not isinstance(model, Model):
+        names, numbers, found = _cross_fitted(model, inputs, labels, probabilities)
+        way = "by the others, in five parts" if probabilities is None else _GIVEN
+        rows = _Rows(found, numbers, names, features=_standardised(inputs))
+        return Audit(_queue(rows), len(found), way, found, pictures)
+    names = list(map(str, model.classes or range(model.process.num_classes)))
+    prediction, features = _looked_at(model, inputs)
+    numbers = None if labels is None else label_numbers(labels, model.classes)
+    if probabilities is not None:
+        found, way = plain(probabilities).astype(np.float64), _GIVEN
+    elif numbers is None or not seen:
+        found, way = plain(prediction.probabilities).astype(np.float64), "by the model"
+    elif features is not None:
+        found = leave_one_out(features, numbers, prediction.probabilities.shape[-1])
+        way = "each by all others, in the features of the memory"
+    else:
+        raise InputError(
+            "this model has no memory, so it cannot say what it would of a row without having been trained "
+            "on it. Calibrate it, give probabilities=… out of sample, or seen=False if the rows are new."
+        )
+    familiarity = None if prediction.domain is None else plain(prediction.familiarity)
+    rows = _Rows(found, numbers, names, features, familiarity)
+    return Audit(_queue(rows), len(found), way, found, pictures)
+
+
+class _Rows(NamedTuple):
+    """What is known of each row."""
+
+    probabilities: Floats
+    labels: Integers | None
+    names: list[str]
+    features: Floats | None
+    familiarity: Floats | None = None
+
+
+def _looked_at(model: Model, inputs: Any) -> tuple[Predictive, Floats | None]:
+    """The predictions, and the rows in the features of the memory, where there is one."""
+    domain, rows = model.process.domain, model.inputs(inputs)
     bare = replace(model, preprocessing=None, steps=None)
     device = next((weight.device for weight in model.process.parameters()), torch.device("cpu"))
     parts, features = [], []
@@ -149,56 +195,78 @@ def audit(
             if isinstance(domain, DomainMemory):
                 joint = domain.joint(model.process.observe(taken, domain.taps))
                 features.append(((joint - domain.mean) @ domain.factor.T).cpu().double())
-    prediction = Predictive.joined(parts)
-    seen_as = torch.cat(features).numpy() if features else None
-    if probabilities is not None:
-        found, way = plain(probabilities).astype(np.float64), "by the probabilities that were given"
-    elif not seen:
-        found, way = plain(prediction.probabilities).astype(np.float64), "by the model"
-    elif seen_as is not None:
-        found = leave_one_out(seen_as, numbers, prediction.probabilities.shape[-1])
-        way = "each by all others, in the features of the memory"
-    else:
+    return Predictive.joined(parts), torch.cat(features).numpy() if features else None
+
+
+def _cross_fitted(
+    classifier: Any, inputs: Any, labels: Values | None, probabilities: Values | None
+) -> tuple[list[str], Integers | None, Floats]:
+    """Names of the classes, labels as numbers, and the probabilities of each row by a fit to others."""
+    from sklearn.base import clone
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    if not hasattr(classifier, "predict_proba"):
         raise InputError(
-            "this model has no memory, so it cannot say what it would of a row without having been trained "
-            "on it. Calibrate it, give probabilities=… out of sample, or seen=False if the rows are new."
+            f"a {type(classifier).__name__} is neither a totalcal.Model nor a classifier with predict_proba. "
+            "Calibrate a net first: totalcal.calibrate(net, train, held_out)."
         )
-    check_predictions(found, numbers)
-    pictures = inputs if isinstance(inputs, torch.Tensor | np.ndarray) else None
-    return Audit(_queue(found, numbers, prediction, seen_as, model), len(numbers), way, pictures)
+    if labels is None:
+        found = classifier.predict_proba(inputs) if probabilities is None else plain(probabilities)
+        return list(map(str, classifier.classes_)), None, np.asarray(found, dtype=np.float64)
+    names, numbers = np.unique(plain(labels), return_inverse=True)
+    if probabilities is None:
+        parts = StratifiedKFold(5, shuffle=True, random_state=0)
+        fresh = clone(classifier)
+        probabilities = cross_val_predict(fresh, inputs, numbers, cv=parts, method="predict_proba")
+    return list(map(str, names)), numbers, plain(probabilities).astype(np.float64)
 
 
-def _queue(
-    probabilities: Floats, labels: Integers, prediction: Predictive, features: Floats | None, model: Model
-) -> tuple[Finding, ...]:
-    names = list(map(str, model.classes or range(probabilities.shape[1])))
-    rows = np.arange(len(labels))
-    confident, margin = confident_classes(probabilities, labels), margins(probabilities, labels)
-    first = rows if features is None else near_duplicates(features)
-    familiarity = None if prediction.domain is None else plain(prediction.familiarity)
+def _standardised(inputs: Any) -> Floats | None:
+    """The columns of a table on one scale, to measure distances; none where they are not all numbers."""
+    try:
+        rows = plain(inputs).reshape(len(inputs), -1).astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+    spread = rows.std(0)
+    return np.asarray((rows - rows.mean(0))[:, spread > 0] / spread[spread > 0])
+
+
+def _queue(rows: _Rows) -> tuple[Finding, ...]:
+    probabilities, labels, names, features, familiarity = rows
+    best = probabilities.argmax(1)
+    believed = best if labels is None else labels
+    check_predictions(probabilities, believed)
+    places = np.arange(len(best))
+    confident, margin = confident_classes(probabilities, believed), margins(probabilities, believed)
+    first = places if features is None else near_duplicates(features)
     families: dict[int, set[int]] = {}
     for row, head in enumerate(first.tolist()):
-        families.setdefault(head, set()).add(int(labels[row]))
+        families.setdefault(head, set()).add(int(believed[row]))
     reasons: dict[int, tuple[str, float]] = {}
-    for row in rows.tolist():
-        if len(families[int(first[row])]) > 1:
+    for row in places.tolist():
+        if labels is not None and len(families[int(first[row])]) > 1:
             reasons[row] = CONFLICT, float(margin[row])
         elif first[row] != row:
             reasons[row] = DUPLICATE, 0.0
-        elif confident[row] != labels[row] and margin[row] < 0:
+        elif labels is not None and confident[row] != labels[row] and margin[row] < 0:
             reasons[row] = MISLABELLED, float(margin[row])
         elif familiarity is not None and familiarity[row] <= _ALPHA:
             reasons[row] = UNFAMILIAR, float(familiarity[row])
-        elif abs(margin[row]) < _DOUBTFUL:
-            reasons[row] = AMBIGUOUS, abs(float(margin[row]))
+        elif margin[row] < _DOUBTFUL:
+            reasons[row] = AMBIGUOUS, float(margin[row])
+        elif labels is None:
+            reasons[row] = SURE, float(margin[row])
     ordered = sorted(reasons, key=lambda row: (_ORDER.index(reasons[row][0]), reasons[row][1], row))
+    if labels is None:
+        strange = np.zeros(len(best), dtype=bool) if familiarity is None else familiarity <= _ALPHA
+        ordered = by_worth(np.where(strange, 1.0, 1 - margin), features).tolist()
     return tuple(
         Finding(
             row=row,
             reason=reasons[row][0],
-            label=names[labels[row]],
-            suggested=names[int(probabilities[row].argmax())],
-            probability=float(probabilities[row, labels[row]]),
+            label="" if labels is None else names[labels[row]],
+            suggested=names[int(best[row])],
+            probability=float(probabilities[row, believed[row]]),
             familiarity=None if familiarity is None else float(familiarity[row]),
             copy_of=int(first[row]) if first[row] != row else None,
         )

@@ -75,12 +75,12 @@ def audit_files(
     label: str = "label",
     new: bool = False,
 ) -> Audit:
-    """Write the audit of a file of labelled rows, which the net was trained on unless they are `new`.
+    """Write the audit of a file of rows, which the net was trained on if they have labels and are not `new`.
 
     Returns:
         The audit.
     """
-    found = audit(load_named(model, backbone), *labelled_rows(rows, label), seen=not new)
+    found = audit(load_named(model, backbone), *labelled_rows(rows, label, needed=False), seen=not new)
     found.save(output)
     return found
 

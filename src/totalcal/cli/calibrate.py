@@ -56,7 +56,9 @@ def calibrate(
 @app.command(rich_help_panel="Judge", epilog=Example("totalcal audit it.totalcal train.npz -o audit.html"))
 def audit(
     file: Path = typer.Argument(..., help="A model file with a memory, as `totalcal calibrate` writes it."),
-    rows: Path = typer.Argument(..., help="Labelled rows: an .npz of `inputs` and `labels`, or a table."),
+    rows: Path = typer.Argument(
+        ..., help="Rows: an .npz of `inputs` and `labels`, or a table; without labels, what to label next."
+    ),
     output: Path = typer.Option(
         ..., "--output", "-o", callback=ends_in(".csv", ".html"), help="The table or the page to write."
     ),
