@@ -1,17 +1,23 @@
 """A saved model as one traced program: rows in, all that a prediction says out, and no random number."""
 
+import builtins
+import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from traceback import FrameSummary, extract_stack, extract_tb
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+import totalcal
 from totalcal.decisions import Bar, Gate
 from totalcal.decisions.costs import Costs
 from totalcal.decisions.rules import ROUNDING
@@ -123,11 +129,74 @@ def traced(program: Program, example: Inputs) -> ExportedProgram:
     rows = tuple(named(example, ROWS).values())
     shapes = (tuple({0: Dim("rows")} for _ in rows),)
     try:
-        with torch.no_grad(), _plain_kernels(), warnings.catch_warnings():
+        with torch.no_grad(), _plain_kernels(), warnings.catch_warnings(), _FirstConstant() as constant:
             warnings.simplefilter("ignore")
-            return torch.export.export(program, rows, dynamic_shapes=shapes, strict=False)
+            with _symbolic_lengths():
+                return torch.export.export(program, rows, dynamic_shapes=shapes, strict=False)
     except Exception as problem:  # errors of torch's own, and whatever a net's forward does to a tracer
-        raise ExportError(f"{_STATIC} ({first_line(problem)}).") from problem
+        raise ExportError(f"{_STATIC} ({constant.line or _last_line(problem)}).") from problem
+
+
+@contextmanager
+def _symbolic_lengths() -> Iterator[None]:
+    """`len(rows)` is what `rows.shape[0]` is while a net is traced, and no constant."""
+
+    def length(value: Any) -> Any:
+        rows = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
+        return rows if isinstance(rows, torch.SymInt) else _LENGTH(value)
+
+    builtins.len = length
+    try:
+        yield
+    finally:
+        builtins.len = _LENGTH
+
+
+_LENGTH = len
+
+
+class _FirstConstant(logging.Handler):
+    """Finds the line of a net that takes the number of rows for a constant; torch tells its logger alone."""
+
+    line = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.line and str(record.msg).startswith("set_replacement"):
+            place = _place(extract_stack())
+            if place:
+                self.line = (
+                    f"{place} takes the number of rows for a constant: write x.shape[0], without int() or a "
+                    "loop over rows"
+                )
+
+    def __enter__(self) -> Self:
+        self.logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+        self.before = self.logger.level, self.logger.propagate, self.logger.handlers
+        self.logger.setLevel(logging.INFO)
+        self.logger.propagate, self.logger.handlers = False, [self]  # nobody else wants to know
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        level, self.logger.propagate, self.logger.handlers = self.before
+        self.logger.setLevel(level)
+
+
+def _last_line(problem: Exception) -> str:
+    """What went wrong, and in which line of the net."""
+    place = _place(extract_tb(problem.__traceback__))
+    return f"{place}, {first_line(problem)}" if place else first_line(problem)
+
+
+def _place(frames: Sequence[FrameSummary]) -> str:
+    """The innermost line of the net: what the program called, but for torch, ourselves and Python."""
+    of_program = [
+        place for place, frame in enumerate(frames) if (frame.filename, frame.name) == (__file__, "forward")
+    ]
+    others = [str(Path(module.__file__ or "").parent) for module in (torch, totalcal, logging)]
+    for frame in reversed(frames[of_program[-1] :] if of_program else ()):
+        if frame.line and not frame.filename.startswith((*others, "<")):
+            return f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}"
+    return ""
 
 
 @contextmanager
@@ -149,7 +218,7 @@ def first_line(problem: Exception) -> str:
 
 
 class _CommonOperators(TorchFunctionMode):
-    """Three functions that ONNX does not have are made of others."""
+    """Functions that ONNX does not have, or not in every layout, are made of others."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -191,8 +260,33 @@ def entropy_summand(values: Tensor) -> Tensor:
     return torch.where(is_some, -values * torch.where(is_some, values, 1.0).log(), 0.0)
 
 
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(q kᵀ scale + mask) v, in steps whose layout is the same when ONNX takes them apart."""
+    if enable_gqa:
+        key, value = (part.repeat_interleave(query.shape[-3] // part.shape[-3], -3) for part in (key, value))
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        scores = scores + attn_mask
+    elif attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    weights = scores.softmax(-1).masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
+    return functional.dropout(weights, dropout_p) @ value
+
+
 _INSTEAD: Mapping[Any, Callable[..., Tensor]] = {
     torch.searchsorted: searchsorted,
     torch.Tensor.digamma: digamma,
     torch.special.entr: entropy_summand,
+    functional.scaled_dot_product_attention: attention,
 }

@@ -323,6 +323,8 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
     except UnreadableFileError as problem:
         raise ExportError(
             f"onnxruntime has no kernels for this model ({first_line(problem)}). Try --to pt2."
+            if path.suffix == ".onnx"
+            else f"torch cannot read the program again ({first_line(problem)}): its steps depend on values."
         ) from problem
     for rows in (example, taken(example, slice(0, 1))):
         arrays = {name: part.numpy() for name, part in named(rows, ROWS).items()}
