@@ -20,7 +20,9 @@ _OF_THE_REGISTRY = {
     **dict.fromkeys(registry.MODEL_NAMES, "models"),
     **dict.fromkeys(map(registry.classifier_name, registry.MODEL_NAMES), "estimators"),
 }
-_ROOMS = [name for name in _listed if Path(__file__).with_name(name).is_dir() or name == "nets"]
+_ROOMS = [
+    name for name in _listed if Path(__file__).with_name(name).is_dir() or name in ("nets", "integrations")
+]
 
 __all__ = sorted({"__version__", *_listed, *_OF_THE_REGISTRY} - set(_ROOMS))
 

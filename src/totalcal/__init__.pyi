@@ -1,6 +1,7 @@
 from . import baselines as baselines
 from . import data as data
 from . import functional as functional
+from . import integrations as integrations
 from . import models as models
 from . import nets as nets
 from . import parts as parts

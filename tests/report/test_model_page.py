@@ -58,6 +58,21 @@ def test_each_set_says_how_many_of_its_rows_are_unlike_the_domain_and_unlike_its
     assert all(words in report.to_html() for words in ("not from here", "no class it knows"))
 
 
+def test_the_card_is_one_of_hugging_face(report, model):
+    hub = pytest.importorskip("huggingface_hub", reason="the extra `test` brings huggingface_hub")
+    card = hub.ModelCard(report.to_markdown(), ignore_metadata_errors=False)
+    found = {(each.dataset_name, each.metric_type): each.metric_value for each in card.data.eval_results}
+    inputs, labels = drawn(500, 2)
+    prediction = model.predict(inputs)
+    right = (prediction.probabilities.argmax(1) == labels).double().mean()
+    assert found["test rows", "accuracy"] == pytest.approx(float(right), abs=1e-5)
+    far = model.predict(drawn(200, 3)[0] + 20).unfamiliarity
+    told = roc_auc_score([0] * 500 + [1] * 200, torch.cat([prediction.unfamiliarity, far]))
+    assert found["far", "roc_auc"] == pytest.approx(told, abs=1e-5)
+    assert card.data.library_name == "totalcal"
+    assert card.text.lstrip().startswith("# Model card")
+
+
 def test_sets_are_shown_with_their_coverage_and_size(report):
     nine = next(cover for cover in report.covers if cover.promised == 0.9)
     assert nine.held == pytest.approx(0.9, abs=0.06)

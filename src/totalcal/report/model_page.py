@@ -1,5 +1,6 @@
 """The page of one model: before and after calibration, its domain, its decisions, its card."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ _REASONS = {
     "unlike_domain": "not from here",
     "unlike_classes": "no class it knows",
 }
+_AUROC_OF = "OOD AUROC, "
 
 
 @dataclass(frozen=True)
@@ -146,13 +148,20 @@ class ModelReport:
             domain = f" It accepts {inside}, {', '.join(accepted)}."
         return f"Calibration: {told}.{domain}"
 
+    @property
+    def figures(self) -> dict[str, tuple[float, float]]:
+        """Error, NLL, ECE and the AUROC of each OOD set, by name: as trained, and calibrated."""
+        return {row.title: (row.before, row.after) for row in self._rows()}
+
     def to_markdown(self) -> str:
-        """The model card: what it is, figures, promises, limits."""
+        """The model card: what it is, figures, promises, limits; the front matter is that of Hugging Face."""
+        found = self._rows()
         rows = [
             f"| {row.title} | {row.show(row.before)} | {row.show(row.after)} | {row.interval} |"
-            for row in self._rows()
+            for row in found
         ]
         lines = [
+            *self._front_matter(found),
             f"# Model card: {self.title}",
             "",
             f"Classes: {', '.join(self.classes[:50])}{', …' if len(self.classes) > 50 else ''}.",
@@ -175,6 +184,27 @@ class ModelReport:
         lines += ["## Costs", "", *(f"- {name}: {value}" for name, value in self.costs.items()), ""]
         lines += ["## Limits", "", *(f"- {limit}" for limit in self._limits()), ""]
         return "\n".join(lines)
+
+    def _front_matter(self, rows: "list[_Row]") -> list[str]:
+        """YAML, in which the figures of the calibrated model are a `model-index`: a result for each set."""
+        measures = {"error": ("accuracy", "Accuracy"), "NLL": ("nll", "NLL"), "ECE": ("ece", "ECE")}
+        results: dict[str, list[tuple[str, str, float]]] = {}
+        for row in rows:
+            if row.title in measures:
+                value = 1 - row.after if row.title == "error" else row.after
+                results.setdefault("test rows", []).append((*measures[row.title], value))
+            else:
+                name = row.title.removeprefix(_AUROC_OF)
+                results.setdefault(name, []).append(("roc_auc", "AUROC against the test rows", row.after))
+        lines = ["---", "library_name: totalcal", "tags:", "- calibration", "- out-of-distribution-detection"]
+        lines += ["model-index:", f"- name: {json.dumps(self.title)}", "  results:"]
+        for place, (name, metrics) in enumerate(results.items()):
+            task = "out-of-distribution-detection" if place else "classification"
+            lines += ["  - task:", f"      type: {task}", "    dataset:", f"      name: {json.dumps(name)}"]
+            lines += [f"      type: {'out-of-distribution' if place else 'test'}", "    metrics:"]
+            for kind, words, value in metrics:
+                lines += [f"    - type: {kind}", f"      name: {words}", f"      value: {value:.6g}"]
+        return [*lines, "---", ""]
 
     def _limits(self) -> list[str]:
         limits = [
@@ -216,7 +246,7 @@ class ModelReport:
                 inside, outside = two.entropy, each.entropy_after
             sets = [([one.entropy], [inside]), ([each.entropy], [outside])]
             values = plain_auroc(one.entropy, each.entropy), plain_auroc(inside, outside)
-            title = f"OOD AUROC, {each.name}"
+            title = _AUROC_OF + each.name
             rows.append(_Row(title, False, True, *values, bootstrap_difference(plain_auroc, sets)))
         return rows
 
