@@ -10,6 +10,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from totalcal.inputs import logits
+from totalcal.memory.features import reading
 from totalcal.origin import stamped
 
 NetFactory = TypeVar("NetFactory", bound=Callable[..., nn.Module])
@@ -88,6 +90,44 @@ def small_convnet(
         layers["dropout"] = nn.Dropout(dropout)
     layers["classes"] = nn.Linear(hidden, num_classes)
     return nn.Sequential(layers)
+
+
+class OfNodes(nn.Module):
+    """A net over a graph as a classifier of its nodes: a row is the number of a node.
+
+    Every pass runs over the whole graph and gives the rows that were asked for, so that nodes may be split
+    into training, held-out and test rows as any others. The graph is no part of a model file: it comes with
+    the net that is handed to `load`, where it may be another one.
+
+    Args:
+        net: Called as `net(x, **shared)`; gives a row of logits for each node.
+        x: The features of all nodes.
+        shared: What belongs to no single node, by the names in the net's `forward`.
+
+    Example:
+        >>> class Mean(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.classes = nn.Linear(4, 3)
+        ...     def forward(self, x, edge_index):
+        ...         return self.classes(x).index_add(0, edge_index[1], self.classes(x)[edge_index[0]])
+        >>> net = OfNodes(Mean(), torch.randn(9, 4), edge_index=torch.tensor([[0, 1], [1, 2]]))
+        >>> net(torch.tensor([2, 7])).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(self, net: nn.Module, x: Tensor, **shared: Tensor) -> None:
+        super().__init__()
+        self.net, self.names = net, tuple(shared)
+        self.register_buffer("nodes", x, persistent=False)
+        for name, value in shared.items():
+            self.register_buffer(f"shared_{name}", value, persistent=False)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        nodes = self.get_buffer("nodes")
+        with reading(numbers, len(nodes)):
+            shared = {name: self.get_buffer(f"shared_{name}") for name in self.names}
+            return logits(self.net(nodes, **shared))[numbers]
 
 
 @named_net

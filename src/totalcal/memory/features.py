@@ -80,7 +80,7 @@ class Collector:
 
     def take(self, tap: Tap, output: Any) -> None:
         """Keep what is needed of an output, at once: a layer behind may write over it."""
-        values = _main_tensor(output)
+        values = _at_nodes(_main_tensor(output))
         if values is None or _kind(values) is None:
             raise ShapeError(f"the layer {tap.name} gives no features that can be read: {_shape(output)}.")
         if not tap.batch_first:
@@ -104,6 +104,7 @@ class Collector:
         self.features[tap.name] = found
 
 
+_NODES: ContextVar[tuple[Tensor, int] | None] = ContextVar("nodes", default=None)
 _COLLECTOR: ContextVar[Collector | None] = ContextVar("collector", default=None)
 _Calls = list[tuple[str, nn.Module, Any, Any]]
 
@@ -121,6 +122,23 @@ def tap(backbone: nn.Module, taps: Sequence[Tap]) -> None:
             isinstance(hook, _Tapping) and hook.tap == each for hook in module._forward_hooks.values()
         ):
             module.register_forward_hook(_Tapping(each))
+
+
+@contextmanager
+def reading(nodes: Tensor, of: int) -> Iterator[None]:
+    """Within this context layers that give a row for each of so many nodes are read at some of them."""
+    token = _NODES.set((nodes, of))
+    try:
+        yield
+    finally:
+        _NODES.reset(token)
+
+
+def _at_nodes(values: Tensor | None) -> Tensor | None:
+    chosen = _NODES.get()
+    if values is None or chosen is None or not values.dim() or values.shape[0] != chosen[1]:
+        return values
+    return values[chosen[0]]
 
 
 @contextmanager
@@ -239,6 +257,14 @@ def _watching(modules: Mapping[str, nn.Module], calls: _Calls) -> Iterator[None]
         hook.only_looks = True  # type: ignore[attr-defined]
         return hook
 
+    scripted = next(
+        (module for module in modules.values() if isinstance(module, torch.jit.ScriptModule)), None
+    )
+    if scripted is not None:
+        raise InputError(
+            f"the layers of a {type(scripted).__name__} cannot be read, and so not remembered: give the "
+            "module that it was made from; or calibrate what it predicts, totalcal.calibrate_probabilities."
+        )
     handles = [module.register_forward_hook(hook_of(name)) for name, module in modules.items()]
     try:
         yield
@@ -248,7 +274,7 @@ def _watching(modules: Mapping[str, nn.Module], calls: _Calls) -> Iterator[None]
 
 
 def _copied(value: Any) -> Tensor | None:
-    tensor = _main_tensor(value)
+    tensor = _at_nodes(_main_tensor(value))
     return None if tensor is None else tensor.detach().clone()
 
 
