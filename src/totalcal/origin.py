@@ -68,9 +68,35 @@ def stamp(module: nn.Module, factory: str, arguments: Mapping[str, Any], backbon
 
 
 def origin_of(module: nn.Module) -> Origin | None:
-    """How a module was made; None where nobody noted it, or where layers or hooks came or went since."""
+    """How a module was made; None where nobody noted it, or where layers or hooks came or went since.
+
+    Hooks in a backbone that a user hands over are the user's: `hooked` names them.
+    """
     origin = vars(module).get(_KEPT_AS)
-    return origin if isinstance(origin, Origin) and origin.structure == _structure(module) else None
+    if not isinstance(origin, Origin) or _differing(origin, module) is None:
+        return None
+    return None if hooks_since(module) else origin
+
+
+def hooks_since(module: nn.Module) -> list[str]:
+    """The layers that got or lost hooks since the module was made, and that would be made again without."""
+    origin = vars(module).get(_KEPT_AS)
+    differing = _differing(origin, module) if isinstance(origin, Origin) else None
+    is_own = isinstance(origin, Origin) and origin.backbone is None
+    return [path for path in differing or () if not (is_own and path.split(".")[0] == "backbone")]
+
+
+def hooked(module: nn.Module) -> list[str]:
+    """The layers with hooks that may change what they do."""
+    return [path for path, _, _, hooks in _structure(module) if hooks]
+
+
+def _differing(origin: Origin, module: nn.Module) -> list[str] | None:
+    """The layers with other hooks than when the module was made; None if the layers are others themselves."""
+    now = _structure(module)
+    if [layer[:3] for layer in now] != [layer[:3] for layer in origin.structure]:
+        return None
+    return [one[0] for one, other in zip(now, origin.structure, strict=True) if one != other]
 
 
 def is_plain(value: object) -> bool:

@@ -24,7 +24,7 @@ _LARGEST_DESCRIPTION = 4 * 2**20
 _DESCRIPTION, _TENSORS, _STEPS = "description.json", "tensors.safetensors", "steps.skops"
 PROGRAMS = (".onnx", ".pt2")
 _SHORT, _LEAST = 16, 8  # hexadecimal digits of a digest: shown, and needed to name it
-_NOT_OF_PREDICTIONS = frozenset({"format", "versions", "scores", "monitor", "summary"})
+_NOT_OF_PREDICTIONS = frozenset({"format", "versions", "scores", "monitor", "summary", "hooks"})
 _EARLIEST_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 
 

@@ -3,12 +3,13 @@
 import json
 import os
 import platform
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import safetensors.torch
 import torch
@@ -40,10 +41,11 @@ from totalcal.files.recipe import (
 )
 from totalcal.files.schema import check_settings
 from totalcal.files.steps import Steps
-from totalcal.inputs import Inputs, as_inputs, from_named, named, not_finite
+from totalcal.inputs import Inputs, as_class_numbers, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import Memorised
 from totalcal.memory.domain_memory import DomainMemory
-from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context
+from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context, uncompiled
+from totalcal.origin import hooked, hooks_since
 from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
@@ -216,7 +218,7 @@ class Model:
 
         learned = self.process.memorise(
             self.inputs(rows),
-            torch.as_tensor(class_numbers(given, names)).long(),
+            as_class_numbers(torch.as_tensor(class_numbers(given, names))),
             name or ", ".join(map(str, (names or ())[len(self.classes or ()) :])) or None,
             then=then,
         )
@@ -264,7 +266,8 @@ class Model:
     def content(self) -> Container:
         """What a file holds of it."""
         packed = None if self.steps is None else self.steps.packed()
-        return Container(_description(self), _packed(_tensor_groups(self)), packed)
+        plain = replace(self, process=uncompiled(self.process))
+        return Container(_description(plain), _packed(_tensor_groups(plain)), packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""
@@ -353,6 +356,7 @@ def save(
         ...     load(f"{folder}/iris.totalcal").classes
         ('setosa', 'versicolor', 'virginica')
     """
+    model = cast(TuringProcess, uncompiled(model)) if isinstance(model, nn.Module) else model
     if not isinstance(model, TuringProcess):
         raise InputError(
             f"a {type(model).__name__} is not a model of the family. Estimators, pipelines and calibrated "
@@ -363,6 +367,11 @@ def save(
         raise ModelFileError(
             f"{broken} holds numbers that are not finite: such a model predicts nothing, and is not saved. "
             "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
+        )
+    if hooks_since(model):
+        raise InputError(
+            f"{hooks_since(model)[0]} has other hooks than when the model was made, and the file would "
+            "make it again without them: remove them before you save, handle.remove()."
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
     whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary)
@@ -451,9 +460,22 @@ def _model(
     if broken is not None:
         raise ModelFileError(f"{broken} holds numbers that are not finite. Ask for a file of a sound model.")
     restore_settings(made, settings)
+    _warn_of_hooks(set(description["hooks"]), set(hooked(made)))
     for name in description["frozen"]:
         made.get_parameter(name).requires_grad_(False)
     return made.eval()
+
+
+def _warn_of_hooks(before: set[str], now: set[str]) -> None:
+    """A file holds no hooks: those of a net are the user's to register again."""
+    if before != now:
+        name = min(before ^ now)
+        had, has = ("hooks", "none") if name in before else ("no hooks", "some")
+        warnings.warn(
+            f"{name} had {had} when this model was saved, and has {has} in the net that was handed over: if "
+            "they change what it gives, predictions are others.",
+            stacklevel=4,
+        )
 
 
 def _built(
@@ -555,6 +577,7 @@ def _description(saved: Model) -> dict[str, Any]:
         "by_hand": why_no_recipe(saved.process),
         "settings": settings_of(saved.process),
         "domain": saved.process.domain.settings() if isinstance(saved.process.domain, DomainMemory) else None,
+        "hooks": hooked(saved.process),
         "frozen": [name for name, weight in saved.process.named_parameters() if not weight.requires_grad],
         "classes": saved.classes,
         "gate": saved.gate and saved.gate.as_json(),
@@ -583,6 +606,12 @@ def _tensor_groups(saved: Model) -> dict[str, Mapping[str, Tensor]]:
 
 def _packed(groups: Mapping[str, Mapping[str, Tensor]]) -> bytes:
     """All tensors in the format of safetensors, under the names group/name."""
+    for name, value in (pair for members in groups.values() for pair in members.items()):
+        if not isinstance(value, Tensor) or value.is_quantized:
+            raise InputError(
+                f"a file holds plain tensors, but {name} is a {type(value).__name__}, as in quantised nets: "
+                "save the model with the net as it was before."
+            )
     named = {
         f"{group}{_SEPARATOR}{name}": tensor.detach().cpu().contiguous().clone()  # tied weights stay apart
         for group, members in groups.items()

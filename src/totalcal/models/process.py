@@ -17,6 +17,7 @@ from totalcal.inputs import (
     Inputs,
     as_inputs,
     blocks,
+    by_class,
     call,
     can_be_joined,
     check_embedding,
@@ -110,7 +111,9 @@ class TuringProcess(nn.Module):
     ) -> None:
         super().__init__()
         if num_classes < 2:
-            raise InputError(f"a classifier needs num_classes ≥ 2, but got {num_classes}.")
+            raise InputError(
+                f"a classifier needs num_classes ≥ 2, but got {num_classes}. A net with one logit has two."
+            )
         if min(loss_weights) < 0:
             raise InputError(f"what a KL counts must be 0 or more, but got {loss_weights}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
@@ -468,6 +471,7 @@ class TuringProcess(nn.Module):
 
         Example:
             >>> import totalcal
+            >>> _ = torch.manual_seed(3)
             >>> totalcal.etp(nn.Linear(4, 3), num_classes=3).measure_default_draws(torch.randn(100, 4))
             'moments'
         """
@@ -667,7 +671,7 @@ class TuringProcess(nn.Module):
                 plan.learn_uses(rows)
         with sampling(Noise(generator)) as running:
             running.kls = {} if with_kls else None
-            embedding = call(self.backbone, rows)
+            embedding = by_class(call(self.backbone, rows))
         check_embedding(embedding, count(rows), self.net_classes)
         return embedding, running.kls
 
@@ -759,17 +763,44 @@ def _logits(belief: Belief) -> Tensor:
 
 def _owned(net: nn.Module) -> nn.Module:
     """A copy of the net alone, without what compiles it or spreads it over devices."""
-    while inner := next((part for name, part in net.named_children() if name == "_orig_mod"), None):
-        net = inner
+    net = uncompiled(net)
     while isinstance(net, nn.DataParallel | DistributedDataParallel):
-        net = net.module
+        net = uncompiled(net.module)
     try:
         return with_quick_pooling(copy.deepcopy(net))
     except RuntimeError as problem:
         raise InputError(
             f"a process takes a copy of its net, but this {type(net).__name__} cannot be copied: {problem} "
-            "Use torch.nn.utils.parametrizations instead of hooks that compute weights."
+            "Use torch.nn.utils.parametrizations instead of hooks that compute weights, or end pruning with "
+            "torch.nn.utils.prune.remove."
         ) from problem
+
+
+def uncompiled(net: nn.Module) -> nn.Module:
+    """The net without what `torch.compile` put around it or its layers, in a copy if there is some.
+
+    >>> uncompiled(nn.Sequential(torch.compile(nn.Linear(4, 3))))
+    Sequential(
+      (0): Linear(in_features=4, out_features=3, bias=True)
+    )
+    """
+    net = _without_compiler(net)
+    if not any(_COMPILED in part._modules for part in net.modules()):
+        return net
+    found = copy.deepcopy(net)
+    for part in list(found.modules()):
+        for name, child in part._modules.items():
+            part._modules[name] = child if child is None else _without_compiler(child)
+    return found
+
+
+_COMPILED = "_orig_mod"
+
+
+def _without_compiler(net: nn.Module) -> nn.Module:
+    while _COMPILED in net._modules:  # a scripted module's is no dictionary
+        net = net.get_submodule(_COMPILED)
+    return net
 
 
 def _check_context_length(context: int, rows: int) -> None:
