@@ -342,6 +342,20 @@ def logits(output: Any) -> Tensor:
     return found
 
 
+def by_class(output: Tensor) -> Tensor:
+    """A column of logits for each class; of one logit per row, as binary cross-entropy takes it, for both.
+
+    Half of it for the second class and minus half for the first: the softmax of the two is its sigmoid.
+
+    >>> by_class(torch.tensor([[2.0]]))
+    tensor([[-1.,  1.]])
+    """
+    if output.dim() > 2 or (output.dim() == 2 and output.shape[-1] != 1):
+        return output
+    half = output.reshape(-1, 1) / 2  # a net that squeezes its output leaves no axis of one row
+    return torch.cat([-half, half], -1)
+
+
 def broken_rows(inputs: Inputs) -> Tensor:
     """The numbers of the rows that hold NaN or infinity; empty for sound inputs."""
     flags = [~torch.isfinite(part).flatten(1).all(1) for part in tensors(inputs) if _looks_broken(part)]
@@ -405,13 +419,14 @@ def _check_rows(inputs: Inputs) -> None:
     if any(each != rows[0] for each in rows[1:]):
         raise ShapeError(
             f"all tensors of the inputs need as many rows, but they have {', '.join(map(str, rows))}. "
-            "The first axis of each is the batch."
+            "The first axis of each is the batch. Of a graph, rows are the numbers of its nodes: "
+            "totalcal.nets.OfNodes(net, x, edge_index=edges)."
         )
 
 
 def _checked(inputs: Any, labels: Any) -> Labelled:
     rows = as_inputs(inputs)
-    known = None if labels is None else _tensor(labels, "labels")
+    known = None if labels is None else as_class_numbers(_tensor(labels, "labels"))
     if known is not None and len(known) != count(rows):
         raise ShapeError(f"there are {count(rows)} inputs, but {len(known)} labels.")
     return Labelled(rows, known)
@@ -436,9 +451,10 @@ def checked_inputs(value: Any) -> Inputs:
 def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
     """A backbone gives a row of `num_classes` finite numbers for each input."""
     if embedding.dim() != 2 or embedding.shape[0] != rows:
+        is_dense = embedding.dim() > 2 and embedding.shape[0] == rows
         raise ShapeError(
             f"the backbone gives a tensor of shape {tuple(embedding.shape)} for {rows} inputs, but "
-            f"({rows}, {num_classes}) is needed. Flatten its output."
+            f"({rows}, {num_classes}) is needed. Flatten its output." + (f" {_DENSE}" if is_dense else "")
         )
     if embedding.shape[1] != num_classes:
         raise ShapeError(
@@ -449,8 +465,9 @@ def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
 
 def check_labels(labels: Tensor, rows: int, num_classes: int) -> None:
     """Labels are whole numbers from 0 to num_classes − 1, one per row."""
-    if labels.dtype != torch.int64:
-        raise LabelError(f"labels must be int64 class numbers, but are {labels.dtype}. Call labels.long().")
+    reason = why_no_classes(labels)
+    if reason is not None:
+        raise LabelError(reason)
     if labels.shape != (rows,):
         raise ShapeError(f"{rows} rows need labels of shape ({rows},), but they have {tuple(labels.shape)}.")
     if torch.compiler.is_compiling():
@@ -460,6 +477,60 @@ def check_labels(labels: Tensor, rows: int, num_classes: int) -> None:
             f"labels must lie in 0 … {num_classes - 1}, but range from "
             f"{int(labels.min())} to {int(labels.max())}. Number the classes from 0, or raise num_classes."
         )
+
+
+def as_class_numbers(labels: Tensor) -> Tensor:
+    """Whole numbers of any type as int64, of one column as a vector; all else as it is, for `why_no_classes`.
+
+    Floating zeros and ones are class numbers: binary cross-entropy takes them so.
+
+    >>> as_class_numbers(torch.tensor([[0.0], [1.0]])), as_class_numbers(torch.tensor([0.5, 1.0]))
+    (tensor([0, 1]), tensor([0.5000, 1.0000]))
+    """
+    flat = labels.squeeze(1) if labels.dim() == 2 and labels.shape[1] == 1 else labels
+    if flat.dim() != 1 or flat.dtype == torch.int64:
+        return flat
+    is_binary = flat.is_floating_point() and bool(((flat == 0) | (flat == 1)).all())
+    return flat.long() if is_binary or not flat.is_floating_point() else flat
+
+
+def why_no_classes(labels: Tensor) -> str | None:
+    """What labels are, if they are not one int64 class number per row, and what to do with them.
+
+    >>> why_no_classes(torch.tensor([[0, 1, 0], [1, 0, 0]]))
+    'one class number per row is needed, but labels of shape (2, 3) are one-hot: give labels.argmax(1).'
+    """
+    if labels.dim() == 1 and labels.is_floating_point() and bool((labels != labels.floor()).any()):
+        return (
+            f"labels must be class numbers, but one is {float(labels[labels != labels.floor()][0]):.4g}, as "
+            "in a regression, which totalcal does not do. Make classes of such targets, "
+            "torch.bucketize(targets, edges); for intervals of numbers take MAPIE."
+        )
+    if labels.dim() == 1:
+        is_right = labels.dtype == torch.int64
+        return None if is_right else f"labels must be int64, but are {labels.dtype}. Call labels.long()."
+    needed = f"one class number per row is needed, but labels of shape {tuple(labels.shape)}"
+    if labels.dim() > 2:
+        return f"{needed} are many per row. {_DENSE}"
+    sums = labels.sum(1)
+    are_flags = bool(((labels == 0) | (labels == 1)).all())
+    if are_flags and bool((sums == 1).all()):
+        return f"{needed} are one-hot: give labels.argmax(1)."
+    if are_flags:
+        return (
+            f"{needed} are multi-label: a row is in several classes, or none. Calibrate each by itself: "
+            "totalcal.calibrate_probabilities(probabilities[:, k], labels[:, k])."
+        )
+    if labels.is_floating_point() and bool(((sums - 1).abs() < _ROUNDING).all()):
+        return f"{needed} are probabilities: give labels.argmax(1)."
+    return f"{needed} are several numbers per row: which column has the classes?"
+
+
+_ROUNDING = 1e-3
+_DENSE = (
+    "Classes of pixels or tokens are not classified here, but their probabilities can be calibrated as rows: "
+    "totalcal.calibrate_probabilities(probabilities.movedim(1, -1).flatten(0, -2), labels.flatten())."
+)
 
 
 def check_predicted(probabilities: Tensor, inputs: Inputs, model: nn.Module) -> None:

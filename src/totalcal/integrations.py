@@ -148,7 +148,9 @@ class _OfTransformers(CalibrationCallback):
     trainer: Any
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        trainer, train, held_out = self.trainer, self.train, self.held_out
+        trainer: Any = self.trainer
+        train: Any = self.train
+        held_out: Any = self.held_out
         if train is None:
             train = _Collated(trainer.get_train_dataloader())
         if held_out is None:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import totalcal
 from totalcal.calibration.splitting import FewRowsWarning, OverlapWarning
-from totalcal.errors import InputError, LabelError, ShapeError
+from totalcal.errors import InputError, LabelError
 from totalcal.files.container import summary
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
@@ -153,12 +153,18 @@ def test_a_forest_is_told_where_to_go_in_a_pipeline_or_alone(steps):
 @pytest.mark.parametrize(
     ("change", "error", "advice"),
     [
-        (lambda labels: F.one_hot(labels), ShapeError, "argmax"),
-        (lambda labels: labels.double() + 0.5, LabelError, "long"),
+        (lambda labels: F.one_hot(labels), LabelError, "argmax"),
+        (lambda labels: labels.double() + 0.5, LabelError, "regression"),
+        (
+            lambda labels: (F.one_hot(labels) + F.one_hot(labels.flip(0))).clamp(max=1),
+            LabelError,
+            "multi-label",
+        ),
+        (lambda labels: labels.double(), LabelError, "long"),
         (lambda labels: np.array(["a", "b", "c"])[labels], LabelError, "classes="),
         (lambda labels: labels + 1, LabelError, "0 … 2"),
     ],
-    ids=["one-hot", "not whole", "names without an order", "from 1 on"],
+    ids=["one-hot", "not whole", "several", "floating", "names without an order", "from 1 on"],
 )
 def test_labels_that_are_no_class_numbers_are_refused_with_advice(change, error, advice):
     train, held_out = ((rows, change(labels)) for rows, labels in (drawn(200, 0), drawn(100, 1)))
@@ -166,10 +172,16 @@ def test_labels_that_are_no_class_numbers_are_refused_with_advice(change, error,
         totalcal.calibrate(too_sure(), train, held_out, progress=False)
 
 
-@pytest.mark.parametrize("net", [nn.Linear(2, 1), nn.Unflatten(1, (1, 2))])
-def test_a_net_that_gives_no_row_of_logits_is_refused_with_advice(net):
-    with pytest.raises(ShapeError, match="row of logits"):
-        totalcal.calibrate(net, drawn(200, 0), drawn(100, 1), progress=False)
+def test_a_net_of_pixels_is_refused_with_a_way_that_works():
+    net, pictures = nn.Conv2d(3, 4, 1), torch.randn(60, 3, 5, 5)
+    truth = net(pictures).softmax(1).argmax(1)
+    labels = truth.where(torch.rand(truth.shape) < 0.7, torch.randint(4, truth.shape))
+    with pytest.raises(InputError, match="calibrate_probabilities"):
+        totalcal.calibrate(net, (pictures[:30], labels[:30]), (pictures[30:], labels[30:]), progress=False)
+    probabilities = net(pictures).softmax(1)
+    of_pixels = probabilities.movedim(1, -1).flatten(0, -2)
+    model = totalcal.calibrate_probabilities(of_pixels, labels.flatten())
+    assert model.summary.after["nll"] < model.summary.before["nll"] + 0.01
 
 
 def test_a_pipeline_of_scikit_learn_that_ends_in_an_estimator_of_ours_keeps_its_steps(tmp_path):

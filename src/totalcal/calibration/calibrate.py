@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from totalcal.calibration.calibrator import CalibrationResult, NoCalibrator, fit_calibrator
 from totalcal.calibration.splitting import (
@@ -23,14 +24,17 @@ from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets, fewest_rows
 from totalcal.decisions.rules import rows_for
-from totalcal.errors import GateError, InputError, LabelError, ShapeError
+from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.files.steps import Steps, columns_of
 from totalcal.inputs import (
     Inputs,
     as_inputs,
     blocks,
+    by_class,
     call,
+    check_embedding,
+    check_labels,
     count,
     in_precision_of,
     joined,
@@ -50,7 +54,7 @@ from totalcal.scores.external import eval_mode
 from totalcal.scores.fit import error, nll
 from totalcal.scores.outputs import both_columns
 from totalcal.training.history import context_for
-from totalcal.training.sources import Data, TensorSource, as_source
+from totalcal.training.sources import Data, Source, TensorSource, as_source, labelled_batch
 from totalcal.types import DETERMINISTIC, Predictive
 
 COVERAGE = 0.9
@@ -116,12 +120,11 @@ def calibrate(
         ['not my domain', 'not my domain']
     """
     start, train, held_out = _start(net, train, held_out, classes, batch_size)
-    inputs, labels = _gathered(held_out, batch_size)
-    source = as_source(train)
-    overlap = check_apart(
-        torch.cat([row_keys(labelled(batch)[0]) for batch in source.batches(batch_size)]), row_keys(inputs)
-    )
     process = start.process
+    inputs, labels = _gathered(held_out, batch_size)
+    check_labels(labels, len(labels), process.net_classes)
+    source = as_source(train)
+    overlap = check_apart(_keys(source, process.net_classes, batch_size), row_keys(inputs))
     if start.context is None:
         context = context_for(process, source, _CONTEXT_ROWS, torch.Generator().manual_seed(seed))
         start = replace(start, context=context)
@@ -271,22 +274,29 @@ def _bare_copy(process: TuringProcess) -> TuringProcess:
 
 
 def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
-    """A plain net with as many classes as it has columns, if what it gives are logits."""
-    inputs, _ = labelled(next(iter(as_source(held_out).batches(batch_size))))
+    """A plain net of as many classes as columns, or two for one, if what it gives are logits."""
+    inputs, labels = labelled(next(iter(as_source(held_out).batches(batch_size))))
     with torch.no_grad(), eval_mode(net):
-        logits = call(net, _on(net, in_precision_of(net, as_inputs(inputs)))).double()
-    if logits.dim() != 2 or logits.shape[1] < 2:
-        raise ShapeError(
-            f"a classifier gives a row of logits for each input, but this net gives {tuple(logits.shape)} "
-            f"for {count(as_inputs(inputs))} inputs. One column, the logit z of one of two classes, becomes "
-            "two by torch.cat([torch.zeros_like(z), z], 1)."
-        )
-    if bool((logits >= 0).all()) and bool(((logits.sum(-1) - 1).abs() < _SUMS_TO_ONE).all()):
+        output = call(net, _on(net, in_precision_of(net, as_inputs(inputs)))).double().cpu()
+    logits = by_class(output)
+    check_embedding(logits, count(as_inputs(inputs)), logits.shape[1])
+    if _are_probabilities(output, logits, labels):
         raise InputError(
-            "this net gives probabilities: its rows sum to 1. Leave out its last softmax, so that it gives "
-            "logits; or calibrate its outputs, totalcal.calibrate_probabilities(probabilities, labels)."
+            "this net gives probabilities. Leave out its last softmax or sigmoid, so that it gives logits; "
+            "or calibrate its outputs, totalcal.calibrate_probabilities(probabilities, labels)."
         )
-    return softmax(net, logits.shape[-1]).eval()
+    return softmax(net, logits.shape[1]).eval()
+
+
+def _are_probabilities(output: Tensor, logits: Tensor, labels: Tensor | None) -> bool:
+    """Whether rows sum to 1; or whether one number per row fits the labels better so than as a logit."""
+    if output.shape == logits.shape:
+        return bool((output >= 0).all()) and bool(((output.sum(-1) - 1).abs() < _SUMS_TO_ONE).all())
+    if labels is None or bool(((output < 0) | (output > 1)).any()):
+        return False
+    truth, single = labels.double(), output.flatten()
+    as_probability, as_logit = F.binary_cross_entropy, F.binary_cross_entropy_with_logits
+    return bool(as_probability(single, truth) < as_logit(single, truth))
 
 
 def _is_random(start: Model, inputs: Inputs) -> bool:
@@ -307,8 +317,17 @@ def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> Tens
 def _as_tensors(_: Any, rows: Any, names: Sequence[ClassName] | None) -> Any:
     """A pair, its labels as class numbers in a tensor; all else as it is."""
     if isinstance(rows, tuple) and len(rows) == 2:
-        return rows[0], torch.as_tensor(label_numbers(rows[1], names)).long()
+        return rows[0], torch.as_tensor(label_numbers(rows[1], names))
     return rows
+
+
+def _keys(source: Source, num_classes: int, batch_size: int) -> Tensor:
+    """Of all training rows; their labels are looked at on the way, before any work."""
+    keys = []
+    for batch in map(labelled_batch, source.batches(batch_size)):
+        check_labels(batch.labels, len(batch.labels), num_classes)
+        keys.append(row_keys(batch.inputs))
+    return torch.cat(keys)
 
 
 def _gathered(held_out: Data, batch_size: int) -> tuple[Inputs, Tensor]:

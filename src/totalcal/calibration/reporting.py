@@ -12,7 +12,7 @@ from torch import Tensor
 
 from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.errors import GateError, LabelError
-from totalcal.inputs import Inputs, as_inputs, blocks, joined, labelled
+from totalcal.inputs import Inputs, as_class_numbers, as_inputs, blocks, check_labels, joined, labelled
 from totalcal.report.model_page import Cover, Judged, ModelReport, OODSet, RefusedRow
 from totalcal.scores.arrays import label_numbers, plain
 from totalcal.scores.streaming import Rows, labelled_blocks
@@ -121,7 +121,9 @@ def _made(prediction: Predictive) -> str:
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:
     if isinstance(test, tuple) and len(test) == 2:
         rows, labels = test
-        return rows, torch.as_tensor(label_numbers(labels, model.classes)).long()
+        numbers = as_class_numbers(torch.as_tensor(label_numbers(labels, model.classes)))
+        check_labels(numbers, len(numbers), model.process.num_classes)
+        return rows, numbers
     parts, truths = [], []
     for part, truth in labelled_blocks(test, batch_size):
         if truth is None:

@@ -266,7 +266,7 @@ class Model:
     def content(self) -> Container:
         """What a file holds of it."""
         packed = None if self.steps is None else self.steps.packed()
-        plain = replace(self, process=uncompiled(self.process))
+        plain = replace(self, process=cast(TuringProcess, uncompiled(self.process)))
         return Container(_description(plain), _packed(_tensor_groups(plain)), packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -29,7 +29,7 @@ from totalcal.functional import moments
 from totalcal.functional.cells import read_along
 from totalcal.functional.gaussian import HALVES, at_least_single
 from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
-from totalcal.inputs import Inputs, call
+from totalcal.inputs import Inputs, by_class, call
 from totalcal.parts.latents import ExternalMemory, Latent
 from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
 from totalcal.parts.repeating import has_hooks, links
@@ -85,10 +85,12 @@ def embedding_points(net: nn.Module, inputs: Inputs) -> Tensor:
         NoMomentRuleError: A layer after the first with a distribution has no rule.
     """
     if not _is_random(net):
-        return call(net, inputs).unsqueeze(0)
+        return by_class(call(net, inputs)).unsqueeze(0)
     if not isinstance(inputs, Tensor):
         raise NoMomentRuleError(net, "it takes several tensors")
     embedding, factor = _embedding(net, inputs)
+    if embedding.dim() == 1:  # one logit, squeezed
+        embedding, factor = embedding.unsqueeze(-1), None if factor is None else factor.unsqueeze(-1)
     if factor is None:
         placed = embedding.unsqueeze(0)
     else:
@@ -99,6 +101,7 @@ def embedding_points(net: nn.Module, inputs: Inputs) -> Tensor:
         else:
             moved = points @ factor.flatten(0, 1).mT  # [points, rows · classes]: one product, not one per row
             placed = embedding + moved.unflatten(1, embedding.shape)
+    placed = placed if placed.shape[-1] > 1 else by_class(placed.flatten()).unflatten(0, placed.shape[:2])
     return placed.to(inputs.dtype) if inputs.dtype in HALVES else placed
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from totalcal.inputs import Inputs, call, mapped, parts_of, taken
+from totalcal.inputs import Inputs, by_class, call, mapped, parts_of, taken
 from totalcal.parts.sampling import MEANS, SeedNoise, StochasticLayer, sampling, stochastic_layers
 from totalcal.parts.weights import MeanFieldLinear
 
@@ -63,7 +63,7 @@ class ExecutionPlan:
         """One pass at mean weights."""
         with sampling(MEANS):
             hidden = self.before(inputs)
-            return PassAtMeans(self._called(self.drawing, hidden), hidden)
+            return PassAtMeans(by_class(self._called(self.drawing, hidden)), hidden)
 
     def before(self, inputs: Inputs) -> Inputs:
         """What goes into `drawing`."""
@@ -72,7 +72,7 @@ class ExecutionPlan:
     def drawn(self, hidden: Inputs, noise: SeedNoise) -> Tensor:
         """v_w(x), draws × rows × outputs, of what goes into `drawing`; one draw where weights are points."""
         if not self.layers:
-            return self._called(self.drawing, hidden).unsqueeze(0)
+            return by_class(self._called(self.drawing, hidden)).unsqueeze(0)
         blocks = [self._run(hidden, noise, epsilons) for epsilons in noise.of_layers(self.layers)]
         sides = zip(*(block.chunk(2 if noise.is_paired else 1) for block in blocks), strict=True)
         return torch.cat([part for side in sides for part in side])[: noise.count]
@@ -100,7 +100,7 @@ class ExecutionPlan:
 
         def once(rows: Inputs, *of_draw: Tensor) -> Tensor:
             with sampling(noise, dict(zip(own, of_draw, strict=True))):
-                return self._called(net, rows)
+                return by_class(self._called(net, rows))
 
         def of_draw(draw: int) -> Tensor:
             """Each draw has tensors of its own: a net may write into them."""

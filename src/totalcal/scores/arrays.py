@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from totalcal.errors import InputError, LabelError, ShapeError
+from totalcal.inputs import as_class_numbers, why_no_classes
 
 Values = npt.ArrayLike | torch.Tensor
 Floats = npt.NDArray[np.float64]
@@ -89,6 +90,9 @@ def check_probabilities(probabilities: Values, what: str = "the probabilities") 
 def as_labels(labels: Values, examples: int, classes: int) -> Integers:
     """n integer labels in 0 … K − 1, or an error that names the first wrong one."""
     array = plain(labels)
+    reason = why_no_classes(torch.as_tensor(array)) if array.dtype.kind in "iubf" else None
+    if reason is not None and (array.ndim != 1 or array.dtype.kind == "f"):
+        raise LabelError(reason)
     if array.ndim != 1:
         raise ShapeError(f"labels must be one integer for each example, but their shape is {array.shape}.")
     if len(array) != examples:
@@ -127,24 +131,25 @@ def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
 
 
 def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[Any]:
-    """Labels as class numbers, given as such or by name; whole numbers are names only where names are.
+    """Labels as class numbers, given as such or by name; numbers are names only where names are.
 
     >>> label_numbers([1, 0], ("cat", "dog")), label_numbers([7, 5], (5, 7))
     (array([1, 0]), array([1, 0]))
     """
     given = plain(labels)
-    if given.ndim != 1:
-        raise ShapeError(
-            f"there is one label for each row, but these have shape {given.shape}. Rows of 0 and 1 become "
-            "class numbers by labels.argmax(1)."
-        )
-    if names is None and given.dtype.kind not in "iub":
-        raise LabelError(
-            f"labels are class numbers, but the dtype of these is {given.dtype}. Call labels.long(); or, if "
-            "they are names, give classes=…, the names in the order of the columns."
-        )
-    are_numbers = given.dtype.kind in "iub" and not any(isinstance(name, int) for name in names or ())
-    return given.astype(np.int64) if are_numbers else class_numbers(given, names)
+    kind: Any = {"i": int, "u": int, "f": float, "b": bool}.get(given.dtype.kind)
+    if kind is None or any(type(name) is kind for name in names or ()):
+        if names is None:
+            raise LabelError(
+                f"labels are class numbers, but the dtype of these is {given.dtype}: give the names of the "
+                "classes, classes=…, in the order of the columns."
+            )
+        return class_numbers(given, names)
+    numbers = as_class_numbers(torch.tensor(given))
+    reason = why_no_classes(numbers)
+    if reason is not None:
+        raise LabelError(reason)
+    return plain(numbers)
 
 
 def class_names(predictor: object) -> list[Any] | None:
