@@ -38,12 +38,9 @@ class UnknownNameError(TotalcalError, KeyError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        super().__init__(self._message())
-
-    def _message(self) -> str:
-        near = get_close_matches(self.name, self.known, n=1)
+        near = get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return f"there is no {self.kind} {self.name!r}.{hint} Known: {', '.join(self.known)}."
+        super().__init__(f"there is no {kind} {name!r}.{hint} Known: {', '.join(self.known)}.")
 
     def __str__(self) -> str:  # KeyError would print the repr
         return str(self.args[0])

@@ -83,7 +83,7 @@ def report_on(
             "time per row": f"{1000 * seconds / max(len(labels), 1):.2f} ms",
             "weights": f"{sum(weight.numel() for weight in model.process.parameters()):,}",
             "numbers in the memory": f"{sum(each.numel() for each in model.process.domain.buffers()):,}",
-            "predictions": _made(after),
+            "predictions": f"predictions {after.sampling}",
         },
     )
 
@@ -112,10 +112,6 @@ def _covers(model: "Model", prediction: Predictive, labels: Any) -> Iterator[Cov
             sizes = within.sum(1)
             held = within[np.arange(len(labels)), labels].mean()
             yield Cover(promised, float(held), float(sizes.mean()), float((sizes == 1).mean()))
-
-
-def _made(prediction: Predictive) -> str:
-    return f"predictions {prediction.sampling}"
 
 
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:

@@ -42,7 +42,7 @@ from totalcal.models import model_named
 from totalcal.models.process import Context, TuringProcess
 from totalcal.nets import mlp
 from totalcal.scores.arrays import class_numbers
-from totalcal.training.callbacks import Callback, ProgressBar
+from totalcal.training.callbacks import ProgressBar
 from totalcal.training.history import History, context_for
 from totalcal.types import Batch, Draws, Predictive
 
@@ -176,7 +176,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_epochs=self.max_epochs,
             patience=self.patience,
             generator=self._generator(),
-            callbacks=self._callbacks(),
+            callbacks=[ProgressBar()] if self.verbose else [],
         )
         self.model_.measure_default_draws(training.data.inputs[:_ROWS_TO_MEASURE], self.context_)
         if self.calibrate and validation is not None:
@@ -444,9 +444,6 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _enough_rows(self) -> int:
         return math.ceil(2 * FEWEST_TO_REMEMBER / self.validation_fraction)
-
-    def _callbacks(self) -> list[Callback]:
-        return [ProgressBar()] if self.verbose else []
 
     def _choose_context(self, rows: WeightedRows) -> None:
         """Rows that a model which cannot predict without a context carries along, drawn by their weights."""

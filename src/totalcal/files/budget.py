@@ -78,8 +78,8 @@ def share(processes: int) -> int:
 
 def keep_to(most: int) -> None:
     """Let the readers of this process, a helper of another, hold no more than its share."""
-    global _limit
-    _limit = most
+    global limit
+    limit = most
 
 
 class Pool:

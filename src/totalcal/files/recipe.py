@@ -132,7 +132,7 @@ def why_no_recipe(model: TuringProcess) -> str | None:
     attributes = (
         (f"{path}.{name}".lstrip("."), value)
         for path, layer in layers
-        if _is_ours(layer) or not (own_backbone and _within(path, "backbone"))
+        if type(layer).__module__.startswith("totalcal.") or not (own_backbone and _within(path, "backbone"))
         for name, value in _attributes(layer)
     )
     for where, value in (*arguments, *attributes):
@@ -263,10 +263,6 @@ def _named_backbone(origin: Origin) -> Origin | None:
 
 def _within(path: str, part: str) -> bool:
     return path.split(".")[0] == part
-
-
-def _is_ours(layer: nn.Module) -> bool:
-    return type(layer).__module__.startswith("totalcal.")
 
 
 def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:

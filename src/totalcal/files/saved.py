@@ -50,7 +50,6 @@ from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 if TYPE_CHECKING:
-    from totalcal.memory.domain import Memorised
     from totalcal.report.model_page import ModelReport
 
 ClassName = str | int | float | bool
@@ -63,7 +62,7 @@ _ANOTHER_VERSION = (
 )
 _ANSWERS_BEFORE = (
     "classes were learned since the model was calibrated: there are no sets of classes, and what is promised "
-    'of answers ("ask") is of before; what is promised of familiarity ("not my domain") stays'
+    'of answers ("ask") no longer holds; what is promised of familiarity ("not my domain") stays'
 )
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
@@ -130,9 +129,7 @@ class Model:
             with SWAPPING:
                 classes, sets, domain = self.classes, self.valid_sets, self.process.domain
             prediction = self.process.eval().predict(inputs, draws=draws, seed=seed, context=given)
-            if (
-                self.process.domain is domain
-            ):  # else another thread has taught the model: other names and sets
+            if self.process.domain is domain:  # else it memorised meanwhile: other names and sets
                 return replace(prediction, sets=sets, gate=self.gate, classes=classes)
 
     @property

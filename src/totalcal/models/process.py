@@ -115,7 +115,7 @@ class TuringProcess(nn.Module):
                 f"a classifier needs num_classes ≥ 2, but got {num_classes}. A net with one logit has two."
             )
         if min(loss_weights) < 0:
-            raise InputError(f"what a KL counts must be 0 or more, but got {loss_weights}.")
+            raise InputError(f"the weights of the KL terms must be 0 or more, but got {loss_weights}.")
         self.backbone, self.latent, self.head = _owned(backbone), latent, head
         move_like(self.backbone, latent, head)  # a trained net may be in any place and precision
         self.net_classes, self.loss_weights = num_classes, loss_weights

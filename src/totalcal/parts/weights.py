@@ -251,16 +251,12 @@ def total_weight_kl(module: nn.Module, known: WeightKLs | None = None) -> Tensor
     `known` are KLs that a pass has worked out already; those of a part that ran without gradients, to be run
     again for them (activation checkpointing), are worked out here.
     """
-    given = known or {}
+    given, wanted = known or {}, torch.is_grad_enabled()
     kls = [
-        given[layer] if layer in given and _has_gradient(given[layer]) else layer.kl()
+        given[layer] if layer in given and (given[layer].requires_grad or not wanted) else layer.kl()
         for layer in stochastic_layers(module)
     ]
     return torch.stack(kls).sum() if kls else torch.zeros(())
-
-
-def _has_gradient(kl: Tensor) -> bool:
-    return kl.requires_grad or not torch.is_grad_enabled()
 
 
 def _chosen_names(module: nn.Module, layers: Layers) -> list[str]:

@@ -309,7 +309,8 @@ def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: BoldRul
         verb = "is" if len(all_round) == 1 else "are"
         line = f"{_names(all_round)} {verb} not beaten on any of {_aspects(aspects)}."
     else:
-        line = f"No model is unbeaten on all of {_aspects(aspects)}: {_by_aspect(found)}."
+        by_aspect = "; ".join(f"{aspect}: {_names(models) or 'none'}" for aspect, models in found.items())
+        line = f"No model is unbeaten on all of {_aspects(aspects)}: {by_aspect}."
     return " ".join([line, *_idle(models)])
 
 
@@ -321,11 +322,7 @@ def _idle(models: Scores) -> list[str]:
         if not has_learned(scores)
     ]
     more = len(idle) - _MOST_NAMES
-    return [*idle[:_MOST_NAMES], f"So it is with {more} more."] if more > 0 else idle
-
-
-def _by_aspect(found: Mapping[str, set[str]]) -> str:
-    return "; ".join(f"{aspect}: {_names(models) or 'none'}" for aspect, models in found.items())
+    return [*idle[:_MOST_NAMES], f"The same holds for {more} more."] if more > 0 else idle
 
 
 def _aspects(aspects: Mapping[str, str]) -> str:

@@ -87,13 +87,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise DamagedCheckpointError(f"{path} holds no checkpoint ({type(error).__name__}).") from error
     counts = (found.epoch, found.step)
     others = [getattr(found, entry.name) for entry in fields(found) if entry.name not in ("epoch", "step")]
-    if not all(type(each) is int and each >= 0 for each in counts) or not all(map(_is_plain_dict, others)):
+    are_counts = all(type(each) is int and each >= 0 for each in counts)
+    if not are_counts or not all(isinstance(each, dict) for each in others):
         raise DamagedCheckpointError(f"{path} holds no checkpoint: its parts are of other kinds.")
     return found
-
-
-def _is_plain_dict(part: Any) -> bool:
-    return isinstance(part, dict)
 
 
 def _header(line: bytes, path: Path) -> dict[str, Any]:
