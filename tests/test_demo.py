@@ -1,4 +1,4 @@
-from totalcal.demo import ENSEMBLES, demo_page, run_demo, verdict
+from totalcal.demo import CALIBRATED, ENSEMBLES, demo_page, run_demo, verdict
 
 
 def records(seeds, **nll):
@@ -22,6 +22,13 @@ def test_an_ensemble_is_no_single_net():
     assert "single" in single
     assert ENSEMBLES[0] not in single
     assert ENSEMBLES[0] in every
+
+
+def test_what_an_ensemble_wins_stands_beside_its_cost():
+    rows = list(records(5, **{CALIBRATED: 0.2, ENSEMBLES[1]: 0.1}))
+    price = verdict(rows).partition("5 times the cost")[2]
+    assert "NLL 0.106, not 0.212 (lower)" in price
+    assert "ECE (15 bins) 2.0 %, not 2.0 % (no difference found)" in price
 
 
 def test_one_seed_never_wins():

@@ -4,6 +4,7 @@ Handwritten digits, of which 1,000 train, 400 are held out and 397 test; letters
 Every method sees the same rows. "Single" methods cost one net at prediction, the ensembles five.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,9 @@ from totalcal.report import (
     by_seed,
     describe,
     page,
+    paired_difference,
     show,
+    summarise,
     unbeaten,
 )
 from totalcal.scores import auroc, ece, error, from_module, nll
@@ -41,6 +44,7 @@ MEMBERS = 5
 DROPOUT = 0.2
 ENSEMBLES = (f"ensemble of {MEMBERS}", f"ensemble of {MEMBERS}, temperature")
 ENTROPY = "auroc/entropy"
+CALIBRATED = "softmax, calibrated"
 SCORES = ("error", *ASPECTS.values(), ENTROPY)
 
 
@@ -136,15 +140,38 @@ def demo_table(records: Sequence[Record]) -> Table:
 
 
 def _entry(key: str, summary: Summary, bold: bool) -> Entry:
-    return Entry(show(key, summary, 3 if key == "nll" else None), bold, sort=summary.mean)
+    return Entry(show(key, summary, _digits(key)), bold, sort=summary.mean)
 
 
 def verdict(records: Sequence[Record]) -> str:
-    """What the numbers say: of the methods that cost one net, and of all."""
+    """What the numbers say: of the methods that cost one net, of all, and of what more nets buy."""
     names = list(dict.fromkeys(str(record["model"]) for record in records))
     single = [name for name in names if name not in ENSEMBLES]
     one, every = (_sentence(records, chosen) for chosen in (single, names))
-    return f"Of what costs one net: {one} Of all: {'the same.' if one == every else every}"
+    of_all = "the same." if one == every else every
+    return f"Of what costs one net: {one} Of all: {of_all}{_price(records, names)}"
+
+
+def _price(records: Sequence[Record], names: Sequence[str]) -> str:
+    """A fair ensemble beside the first of its nets, calibrated."""
+    many, single = ENSEMBLES[1], CALIBRATED
+    if many not in names or single not in names:
+        return ""
+    told = []
+    for key in ASPECTS.values():
+        values = by_seed(records, key)
+        theirs, ours = (summarise(values[name].values()) for name in (many, single))
+        difference = paired_difference(values[many], values[single])
+        told.append(f"{_title(key)} {_shown(key, theirs)}, not {_shown(key, ours)} ({difference.in_words()})")
+    return f" For {MEMBERS} times the cost of {single}, {many} has {'; '.join(told)}."
+
+
+def _shown(key: str, summary: Summary) -> str:
+    return show(key, summary._replace(std=math.nan), _digits(key)) + (" %" if describe(key).percent else "")
+
+
+def _digits(key: str) -> int | None:
+    return 3 if key == "nll" else None
 
 
 def _sentence(records: Sequence[Record], names: Sequence[str]) -> str:
