@@ -238,6 +238,7 @@ def _queue(rows: _Rows) -> tuple[Finding, ...]:
     check_predictions(probabilities, believed)
     places = np.arange(len(best))
     confident, margin = confident_classes(probabilities, believed), margins(probabilities, believed)
+    own = probabilities[places, believed]
     first = places if features is None else near_duplicates(features)
     families: dict[int, set[int]] = {}
     for row, head in enumerate(first.tolist()):
@@ -245,17 +246,17 @@ def _queue(rows: _Rows) -> tuple[Finding, ...]:
     reasons: dict[int, tuple[str, float]] = {}
     for row in places.tolist():
         if labels is not None and len(families[int(first[row])]) > 1:
-            reasons[row] = CONFLICT, float(margin[row])
+            reasons[row] = CONFLICT, float(own[row])
         elif first[row] != row:
             reasons[row] = DUPLICATE, 0.0
         elif labels is not None and confident[row] != labels[row] and margin[row] < 0:
-            reasons[row] = MISLABELLED, float(margin[row])
+            reasons[row] = MISLABELLED, float(own[row])
         elif familiarity is not None and familiarity[row] <= _ALPHA:
             reasons[row] = UNFAMILIAR, float(familiarity[row])
         elif margin[row] < _DOUBTFUL:
-            reasons[row] = AMBIGUOUS, float(margin[row])
+            reasons[row] = AMBIGUOUS, float(own[row])
         elif labels is None:
-            reasons[row] = SURE, float(margin[row])
+            reasons[row] = SURE, float(own[row])
     ordered = sorted(reasons, key=lambda row: (_ORDER.index(reasons[row][0]), reasons[row][1], row))
     if labels is None:
         strange = np.zeros(len(best), dtype=bool) if familiarity is None else familiarity <= _ALPHA
@@ -266,7 +267,7 @@ def _queue(rows: _Rows) -> tuple[Finding, ...]:
             reason=reasons[row][0],
             label="" if labels is None else names[labels[row]],
             suggested=names[int(best[row])],
-            probability=float(probabilities[row, believed[row]]),
+            probability=float(own[row]),
             familiarity=None if familiarity is None else float(familiarity[row]),
             copy_of=int(first[row]) if first[row] != row else None,
         )
