@@ -64,7 +64,7 @@ def pair(learned: LearnedClass, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def test_the_readout_is_its_formula() -> None:
     means, held_out, labels = known()
     few, many = learned_at(4, 20, 2), learned_at(4, 90, 3)
-    found = readout(means, [few, many], held_out, labels)
+    found, _ = readout(means, [few, many], held_out, labels)
     expected = by_definition(means, [pair(few, rows_at(4, 20, 2)), pair(many, rows_at(4, 90, 3))])
     assert_allclose(found.weight, expected, rtol=1e-8)
 
@@ -74,7 +74,7 @@ def test_a_row_taken_out_is_as_a_row_never_seen(count: int) -> None:
     means, *_ = known()
     learned, other = learned_at(4, count, 2), learned_at(4, 12, 3)
     gram, columns = gram_and_means(means, [learned, other])
-    ours = left_out_scores(gram, columns, learned, 2).numpy()
+    ours = left_out_scores(gram, columns, [learned, other])[0].numpy()
     rows = rows_at(4, count, 2).numpy()
     ridge = gram.diagonal()[-1].item() - len(columns)  # held fixed: it is a share of the trace
     for place, row in enumerate(learned.kept.numpy()):
@@ -129,5 +129,5 @@ def test_two_sets_of_rows_merge_to_their_union_in_any_order() -> None:
 
 def test_a_single_row_makes_a_class() -> None:
     means, held_out, labels = known()
-    found = readout(means, [learned_at(6, 1, 2)], held_out, labels)
+    found, _ = readout(means, [learned_at(6, 1, 2)], held_out, labels)
     assert found.logits(rows_at(6, 200, 2)).argmax(-1).eq(2).float().mean() > 0.7

@@ -62,7 +62,9 @@ class Readout(NamedTuple):
         return self.temperature.to(rows) * logits + self.bias.to(rows) * is_learned
 
 
-def readout(known: Tensor, learned: list[LearnedClass], held_out: Tensor, labels: Tensor) -> Readout:
+def readout(
+    known: Tensor, learned: list[LearnedClass], held_out: Tensor, labels: Tensor
+) -> tuple[Readout, list[Tensor]]:
     """R = (Ĝ + λ mean diag Ĝ · I)⁻¹ [μ_1 … μ_K] with Ĝ = Σ_c (W_c + μ_c μ_cᵀ), and t and b.
 
     W_c is 1 for the classes of training; of a class learned later from m rows it is (Σ_kept d dᵀ + (50 − k)
@@ -75,22 +77,18 @@ def readout(known: Tensor, learned: list[LearnedClass], held_out: Tensor, labels
         learned: The classes learned later, at least one.
         held_out: Rows of known classes that no sum holds, [n, D].
         labels: Their classes, [n].
+
+    Returns:
+        The readout, and for each learned class its logits of the kept rows while each is taken out.
     """
     gram, means = gram_and_means(known, learned)
     weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(gram))
-    scores, classes = [_with_one(held_out.double()) @ weight], [labels]
-    for index, each in enumerate(learned):
-        if each.count > 1:
-            scores.append(left_out_scores(gram, means, each, len(known) + index))
-            classes.append(labels.new_full((len(each.kept),), len(known) + index))
-    t, b = fitted_constants(torch.cat(scores), torch.cat(classes), len(known))
-    return Readout(weight, t, b, len(known))
-
-
-def left_out(known: Tensor, learned: list[LearnedClass], index: int) -> Tensor:
-    """What the memory says of the kept rows of a learned class while each is left out, [kept, K]."""
-    gram, means = gram_and_means(known, learned)
-    return left_out_scores(gram, means, learned[index], len(known) + index)
+    left_out = left_out_scores(gram, means, learned)
+    scores = torch.cat([_with_one(held_out.double()) @ weight, *left_out])
+    numbers = [labels.new_full((len(each),), len(known) + place) for place, each in enumerate(left_out)]
+    t, b = fitted_constants(scores, torch.cat([labels, *numbers]), len(known))
+    is_learned = torch.arange(len(means)) >= len(known)
+    return Readout(weight, t, b, len(known)), [t * each + b * is_learned for each in left_out]
 
 
 def _with_one(rows: Tensor) -> Tensor:
@@ -108,31 +106,33 @@ def gram_and_means(known: Tensor, learned: list[LearnedClass]) -> tuple[Tensor, 
     return gram, means
 
 
-def left_out_scores(gram: Tensor, means: Tensor, learned: LearnedClass, index: int) -> Tensor:
-    """Rᵀ[u, 1] of each kept row of a class as if the row had never been seen, [kept, K].
+def left_out_scores(gram: Tensor, means: Tensor, learned: list[LearnedClass]) -> list[Tensor]:
+    """Rᵀ[u, 1] of each kept row as if the row had never been seen, [kept, K] for each class.
 
-    Without a row Ĝ loses μμᵀ − μ′μ′ᵀ and k/(k − 1) d dᵀ / 50 and gains 1/50 · I, which all of them share: one
-    factor of Ĝ + I/50, and an update of rank three for each row.
+    Without a row Ĝ loses μμᵀ − μ′μ′ᵀ and k/(k − 1) d dᵀ / 50 and gains 1/50 · I, which all rows share: one
+    factor of Ĝ + I/50, and an update of rank three for each row. A class of one row has none.
     """
-    size, rows = len(learned.kept), _with_one(learned.kept)
     gram = gram.clone()
     gram.diagonal()[:-1] += 1 / MOST_KEPT
-    mean = means[index]
-    without = mean - (rows - mean) / (learned.count - 1)  # [k, D + 1]
-    offsets = torch.cat([learned.offsets, rows.new_zeros(size, 1)], -1)
-    columns = torch.cat([means, without, offsets, rows])
-    solved = torch.cholesky_solve(columns.T, torch.linalg.cholesky(gram)).T
-    kinds = [len(means), size, size, size]
-    by_means, by_without, by_offsets, by_rows = solved.split(kinds)
-    update = torch.stack([mean.expand_as(rows), without, offsets], 1)  # [k, 3, D + 1]
-    solved_update = torch.stack([by_means[index].expand_as(rows), by_without, by_offsets], 1)
-    signs = rows.new_tensor([-1.0, 1.0, -size / (size - 1) / MOST_KEPT])
-    inner = (1 / signs).diag() + update @ solved_update.mT  # [k, 3, 3]
-    targets = means.repeat(size, 1, 1)
-    targets[:, index] = without
-    plain = (targets @ by_rows[:, :, None]).squeeze(-1)  # [k, K]
-    through = torch.linalg.solve(inner, (update @ by_rows[:, :, None]))  # [k, 3, 1]
-    found: Tensor = plain - (targets @ (solved_update.mT @ through)).squeeze(-1)
+    factor, found = torch.linalg.cholesky(gram), []
+    own_means = means[len(means) - len(learned) :]
+    solved_means = torch.cholesky_solve(own_means.T, factor).T
+    for place, each in enumerate(learned):
+        size = len(each.kept) if each.count > 1 else 0
+        rows, mean = _with_one(each.kept)[:size], own_means[place]
+        without = mean - (rows - mean) / max(each.count - 1, 1)  # [k, D + 1]
+        offsets = torch.cat([each.offsets[:size], rows.new_zeros(size, 1)], -1)
+        solved = torch.cholesky_solve(torch.cat([without, offsets, rows]).T, factor).T
+        by_without, by_offsets, by_rows = solved.view(3, size, -1 if size else rows.shape[1])
+        update = torch.stack([mean.expand_as(rows), without, offsets], 1)  # [k, 3, D + 1]
+        solved_update = torch.stack([solved_means[place].expand_as(rows), by_without, by_offsets], 1)
+        signs = rows.new_tensor([-1.0, 1.0, -size / max(size - 1, 1) / MOST_KEPT])
+        inner = (1 / signs).diag() + update @ solved_update.mT  # [k, 3, 3]
+        through = torch.linalg.solve(inner, update @ by_rows[:, :, None])  # [k, 3, 1]
+        solution = by_rows - (solved_update.mT @ through).squeeze(-1)
+        scores = solution @ means.T
+        scores[:, len(means) - len(learned) + place] = torch.linalg.vecdot(solution, without)
+        found.append(scores)
     return found
 
 

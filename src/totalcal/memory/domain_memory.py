@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from totalcal.errors import InputError, LabelError, UnknownNameError
-from totalcal.memory.classes import LearnedClass, Readout, left_out, readout
+from totalcal.memory.classes import LearnedClass, Readout, readout
 from totalcal.memory.distances import (
     Tails,
     conformal_p_value,
@@ -378,8 +378,8 @@ class DomainMemory(Domain):
         before = list(self.sets)
         self.sets.append(self._learned_set(name, given, labels, keys))
         try:
-            self._refit()
-            confusions = {each: self._confusion(each) for each in new}
+            left_out = self._refit()
+            confusions = {each: self._confusion(each, left_out) for each in new}
             for each, (other, share) in confusions.items():
                 if share >= _CONFUSED and counts[each] >= _ENOUGH_TO_TELL:
                     raise InputError(
@@ -612,15 +612,20 @@ class DomainMemory(Domain):
     def _known_means(self) -> Tensor:
         return F.pad(self.centres, (0, self.width - self.centres.shape[1])).cpu()
 
-    def _refit(self) -> None:
-        """The readout, which is made of all that is kept and not kept itself."""
+    def _refit(self) -> list[Tensor]:
+        """The readout, which is made of all that is kept and not kept itself.
+
+        Returns:
+            For each learned class what it says of the kept rows while each is left out.
+        """
         learned = self._learned_classes()
         if not learned:
             self._set_readout(torch.zeros(self.width + 1, 0), torch.zeros(2))
-            return
+            return []
         rows, places = self._held_out_rows()
-        found = readout(self._known_means(), learned, rows, places)
+        found, left_out = readout(self._known_means(), learned, rows, places)
         self._set_readout(found.weight, torch.stack([found.temperature, found.bias]))
+        return left_out
 
     def _set_readout(self, weight: Tensor, scale: Tensor) -> None:
         self.readout_weight, self.readout_scale = weight.to(self.projection), scale.to(self.projection)
@@ -631,13 +636,10 @@ class DomainMemory(Domain):
         known = torch.isin(labels, classes)
         return self.held_out.cpu()[known], torch.searchsorted(classes, labels[known])
 
-    def _confusion(self, number: int) -> tuple[int, float]:
+    def _confusion(self, number: int, left_out: Sequence[Tensor]) -> tuple[int, float]:
         """What rows of a learned class are taken for while they are left out, and how often."""
         place = len(self.classes) + number - self.num_classes
-        scores = self._left_out(number)
-        t, b = self.readout_scale.double().cpu()
-        is_learned = torch.arange(scores.shape[1]) >= len(self.classes)
-        taken = (t * scores + b * is_learned).argmax(-1)
+        taken = left_out[number - self.num_classes].argmax(-1)
         wrong = taken[taken != place]
         if not len(wrong):
             return number, 0.0
@@ -648,10 +650,6 @@ class DomainMemory(Domain):
             else other - len(self.classes) + self.num_classes
         )
         return known, float((taken == other).double().mean())
-
-    def _left_out(self, number: int) -> Tensor:
-        learned = self._learned_classes()
-        return left_out(self._known_means(), learned, number - self.num_classes)
 
     def _check_shapes(self) -> None:
         """Raises ValueError where tensors of a file do not belong together."""

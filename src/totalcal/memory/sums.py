@@ -16,6 +16,7 @@ _FLOOR = 1e-4  # of the mean variance within classes: of columns that hardly cha
 _LEAST_SHARE = 1e-6  # of the mean square: a class may be one row that repeats
 _LEAST_VARIANCE = 1e-12
 _NO_DIRECTION = 1e-9  # of the largest: rounding
+_BLOCK = 512  # rows at once
 
 
 @dataclass
@@ -108,8 +109,9 @@ def metric(sums: Sums, blocks: Tensor, sample: Tensor, labels: Tensor) -> Metric
     variance = _floored(within.diagonal(), total.diagonal() + mean.square(), blocks)
     scale = variance.rsqrt()
     within = within * scale * scale[:, None]
-    residuals = (sample.to(means) - means[labels]) * scale
-    shrinkage = min(_shrinkage(within, residuals, float(rows)), _MOST_SHRINKAGE)
+    parts = zip(sample.split(_BLOCK), labels.split(_BLOCK), strict=True)  # a copy in float64 would be large
+    squares = [((part.to(means) - means[own]) * scale).square().sum(-1) for part, own in parts]
+    shrinkage = min(_shrinkage(within, torch.cat(squares), float(rows)), _MOST_SHRINKAGE)
     ridge = max(shrinkage / (1 - shrinkage), LEAST_RIDGE)
     values, vectors = torch.linalg.eigh((within + within.T) / 2)
     whitening = (vectors * (values.clamp_min(0) + ridge).rsqrt()) @ vectors.T * scale  # W^(−1/2)
@@ -135,12 +137,13 @@ def _floored(variance: Tensor, squares: Tensor, blocks: Tensor) -> Tensor:
     return torch.maximum(variance, floor[blocks])
 
 
-def _shrinkage(covariance: Tensor, residuals: Tensor, rows: float) -> float:
+def _shrinkage(covariance: Tensor, squares: Tensor, rows: float) -> float:
     """Ledoit and Wolf's α, in [0, 1]: how much of the covariance had better be a multiple of I.
 
-    α = Σ_i ‖x_i x_iᵀ − Σ‖² / (n² ‖Σ − tr(Σ)/d · I‖²), the sum by the mean over the residuals given.
+    α = Σ_i ‖x_i x_iᵀ − Σ‖² / (n² ‖Σ − tr(Σ)/d · I‖²), the sum by the mean over the residuals whose ‖x_i‖²
+    are given.
     """
     trace, norm = covariance.diagonal().sum(), covariance.square().sum()
     distance = norm - trace.square() / len(covariance)
-    fourth = residuals.square().sum(-1).square().mean()
+    fourth = squares.square().mean()
     return float(((fourth - norm) / rows / distance.clamp_min(1e-300)).clamp(0, 1))
