@@ -8,8 +8,14 @@ from numpy.testing import assert_allclose
 
 import totalcal
 from totalcal import MODELS, Costs, Model, PerClass, Thresholds, export
-from totalcal.errors import ExportError
-from totalcal.files.exporting.program import digamma, entropy_summand, outputs_of, searchsorted
+from totalcal.files.exporting.program import (
+    digamma,
+    entropy_summand,
+    outputs_of,
+    searchsorted,
+    sets_of,
+)
+from totalcal.files.predicting.answers import answers
 from totalcal.files.predicting.exported import ExportedModel, open_exported
 from totalcal.types import Predictive
 from totalcal.uncertainties import P_VALUES, UNFAMILIARITIES, uncertainty
@@ -157,9 +163,26 @@ def test_decisions_of_any_choice_are_those_of_the_model(choice, tmp_path):
     check(open_exported(tmp_path / "it.pt2"), saved, rows[:60])
 
 
-def test_a_matrix_of_costs_is_refused(tmp_path):
-    sure = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).repeat(100, 1)
-    labels = torch.tensor([0, 1, 1, 0, 0, 1, 0, 1]).repeat(25)
-    saved = totalcal.calibrate_probabilities(sure, labels, decisions=Costs([[0, 1], [9, 0]], ask=0.5))
-    with pytest.raises(ExportError, match="cost"):
-        totalcal.export(saved, tmp_path / "it.pt2", example=sure[:4])
+def test_a_program_answers_at_least_cost_and_gives_the_sets_of_its_model(tmp_path):
+    """To call 1 what is 0 costs 1; to call 0 what is 1 costs 9: the answer is not the likeliest class."""
+    noise = torch.Generator().manual_seed(0)
+    rows = torch.rand(400, 1, generator=noise)
+    rows, labels = torch.cat([rows, 1 - rows], 1), torch.bernoulli(1 - rows[:, 0], generator=noise).long()
+    saved = totalcal.calibrate_probabilities(rows, labels, decisions=Costs([[0, 1], [9, 0]], ask=0.4))
+    totalcal.export(saved, tmp_path / "it.onnx", example=rows[:8])
+    exported = open_exported(tmp_path / "it.onnx")
+    asked = rows[:60].numpy()
+    expected = answers(saved, asked)
+    assert exported.answers(asked).best == expected.best != expected.probabilities.argmax(1).tolist()
+    assert exported.answers(asked).decisions == expected.decisions
+    np.testing.assert_array_equal(exported.predict(asked)["set"], saved.predict(asked).set(0.9))
+    assert exported.description.coverage == 0.9
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_sets_of_a_program_are_those_of_the_model(choice):
+    saved, rows = decided(choice)
+    prediction = saved.predict(rows)
+    found = outputs_of(prediction, saved.gate, sets_of(saved, prediction.sampling))["set"]
+    np.testing.assert_array_equal(found, prediction.set(0.9))
+    assert len(set(found.sum(1).tolist())) > 1

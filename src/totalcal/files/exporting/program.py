@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 import totalcal
 from totalcal.decisions import Bar, Gate
 from totalcal.decisions.costs import Costs
+from totalcal.decisions.predictions import PredictionSets
 from totalcal.decisions.rules import ROUNDING
 from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
@@ -47,6 +48,7 @@ class Program(nn.Module):
     def __init__(self, saved: Model, sampling: Sampling, example: Inputs) -> None:
         super().__init__()
         self.model, self.context, self.gate = saved.process, saved.context, saved.gate
+        self.sets = sets_of(saved, sampling)
         self.preprocessing = saved.preprocessing
         self.names = list(named(example, ROWS))
         by_moments = sampling.draws == "moments"
@@ -56,7 +58,7 @@ class Program(nn.Module):
     def forward(self, *rows: Tensor) -> dict[str, Tensor]:
         inputs = from_named(dict(zip(self.names, rows, strict=True)), ROWS)
         with _CommonOperators():
-            return outputs_of(self._predicted(inputs), self.gate)
+            return outputs_of(self._predicted(inputs), self.gate, self.sets)
 
     def _predicted(self, rows: Inputs) -> Predictive:
         noise = None if self.noise is None else self.noise.again()
@@ -70,7 +72,18 @@ class Program(nn.Module):
         return ((rows.double() - self.preprocessing.mean) / self.preprocessing.scale).to(precision)
 
 
-def outputs_of(prediction: Predictive, gate: Gate | None) -> dict[str, Tensor]:
+def sets_of(saved: Model, sampling: Sampling) -> PredictionSets | None:
+    """The sets of classes that a program can give: by thresholds, for predictions made as theirs were."""
+    sets = saved.valid_sets
+    if sets is None or sets.method != "split":
+        return None
+    is_alike = sets.sampling.draws == sampling.draws and sets.sampling.seed in (None, sampling.seed)
+    return sets if is_alike else None
+
+
+def outputs_of(
+    prediction: Predictive, gate: Gate | None, sets: PredictionSets | None = None
+) -> dict[str, Tensor]:
     """By name, a row of each per input, in float64: what a program gives."""
     found = {"probabilities": prediction.probabilities, **uncertainties_of(prediction)}
     if prediction.domain is not None:
@@ -78,7 +91,24 @@ def outputs_of(prediction: Predictive, gate: Gate | None) -> dict[str, Tensor]:
     found = {name: values.double() for name, values in found.items()}
     if gate is not None:
         found["decision"] = _decision(found, gate)
+        if gate.costs is not None and gate.costs.is_matrix:
+            found["answer"] = _answer_costs(gate.costs, found["probabilities"]).argmin(-1)
+    if sets is not None:
+        found["set"] = _set(found["probabilities"], sets)
     return found
+
+
+def _set(probabilities: Tensor, sets: PredictionSets) -> Tensor:
+    """As `PredictionSets.of`, by the method "split"."""
+    columns = probabilities.shape[-1]
+    limits = torch.from_numpy(sets.thresholds(columns))
+    likeliest = probabilities.argmax(-1, keepdim=True) == torch.arange(columns)
+    return (-probabilities <= limits + ROUNDING * limits.abs()) | likeliest
+
+
+def _answer_costs(costs: Costs, probabilities: Tensor) -> Tensor:
+    """What each answer is expected to cost."""
+    return probabilities @ torch.from_numpy(costs.matrix(probabilities.shape[-1]))
 
 
 def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
@@ -94,9 +124,7 @@ def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
 
 def _expected_cost(costs: Costs, scores: Mapping[str, Tensor]) -> Tensor:
     """As `Costs.expected`."""
-    probabilities = scores["probabilities"]
-    matrix = torch.from_numpy(costs.matrix(probabilities.shape[-1]))
-    inside = (probabilities @ matrix).amin(-1)
+    inside = _answer_costs(costs, scores["probabilities"]).amin(-1)
     if FAMILIARITY not in scores:
         return inside
     small = scores[FAMILIARITY].clamp(max=1 / math.e)

@@ -26,7 +26,7 @@ from totalcal.errors import (
     UnknownNameError,
     UnreadableFileError,
 )
-from totalcal.files.exporting.program import Program, first_line, outputs_of, traced
+from totalcal.files.exporting.program import Program, first_line, outputs_of, sets_of, traced
 from totalcal.files.predicting.answers import check_draws, names_of_classes
 from totalcal.files.predicting.exported import (
     KEY,
@@ -66,12 +66,14 @@ MEANINGS: Mapping[str, str] = {
     "unlike_domain": "a conformal p-value: small for a row that is not from here",
     "unlike_classes": "a conformal p-value: small for a row that is of no class the model knows",
     "decision": "0 accepts; i is the verdict of the i-th bar of the gate",
+    "answer": "the class of least expected cost, by its place, where mistakes cost differently",
+    "set": "which classes cannot be ruled out: the true one is among them for a share `coverage` of inputs",
 }
 TOLERANCE = 1e-5
 _TOLERANCES = {**dict.fromkeys(UNFAMILIARITIES, 0.1), **dict.fromkeys(P_VALUES, 0.05)}
 """All are in units of the held-out rows' spread, which in a net that tells few rows apart is a rounding."""
 
-_STEPS = (*UNFAMILIARITIES, *P_VALUES, "decision")
+_STEPS = (*UNFAMILIARITIES, *P_VALUES, "decision", "answer", "set")
 _EXAMPLES = 8
 _FAR = 1e4
 _LARGEST_ONNX = 2**31 - 2**20  # protobuf holds no more
@@ -103,8 +105,9 @@ def export(
 ) -> Exported:
     """Write a model as one program that runs without totalcal: in onnxruntime, or in torch alone.
 
-    Inside are the preprocessing, the net, the memory's cells, the domain memory and the gate; the draws of
-    weights and memory are made here, once. The file is kept only if it agrees with the model.
+    Inside are the preprocessing, the net, the memory's cells, the domain memory, the gate and the sets of
+    classes; the draws of weights and memory are made here, once. The file is kept only if it agrees with
+    the model.
 
     Args:
         model: A model file, what `load` gave, or a model. One that needs a context takes it from its file.
@@ -141,11 +144,6 @@ def export(
         raise ExportError(
             "the steps of a scikit-learn pipeline have no form in a program. Export its classifier alone, "
             "and apply the steps beforehand."
-        )
-    if saved.gate is not None and saved.gate.costs is not None and saved.gate.costs.is_matrix:
-        raise ExportError(
-            "where mistakes cost differently, the answer of least cost is not the most probable class, which "
-            "is what a program gives. Export with one cost for all mistakes, or predict with the model file."
         )
     check_draws(saved, draws)
     sampling = _sampling(saved, draws, seed)
@@ -258,6 +256,7 @@ def _description(saved: Model, program: Program, example: Inputs, sampling: Samp
         bars=tuple(ExportedBar(**bar) for bar in saved.gate.as_json()["bars"]) if saved.gate else (),
         versions={"totalcal": __version__, "torch": torch.__version__},
         model=saved.digest,
+        coverage=None if program.sets is None else program.sets.coverage,
     )
 
 
@@ -330,7 +329,7 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
         arrays = {name: part.numpy() for name, part in named(rows, ROWS).items()}
         found = exported.predict(arrays)
         prediction = saved.predict(rows, draws=sampling.draws, seed=sampling.seed or 0)
-        for name, expected in outputs_of(prediction, saved.gate).items():
+        for name, expected in outputs_of(prediction, saved.gate, sets_of(saved, sampling)).items():
             gaps = _gaps(found[name], expected.numpy())
             gap = np.median(gaps) if name in _STEPS else gaps.max()
             differences[name] = max(differences[name], float(gap))
@@ -353,12 +352,15 @@ def _without_numbers(exported: Any, saved: Model, sampling: Sampling, example: I
     except TotalcalError:  # too far for the model itself
         return []
     found = exported.predict({name: part.numpy() for name, part in named(far, ROWS).items()})
-    expected = {name: values.numpy() for name, values in outputs_of(prediction, saved.gate).items()}
+    expected = {
+        name: values.numpy()
+        for name, values in outputs_of(prediction, saved.gate, sets_of(saved, sampling)).items()
+    }
     return [name for name, values in expected.items() if (np.isnan(found[name]) > np.isnan(values)).any()]
 
 
 def _gaps(found: Array, expected: Array) -> Array:
     """|a − b|, relative where numbers are large; equal infinities do not differ."""
     with np.errstate(invalid="ignore"):
-        gaps = np.abs(found - expected) / np.maximum(1, np.abs(expected))
+        gaps = np.abs(found.astype(np.float64) - expected) / np.maximum(1, np.abs(expected))
     return np.where(found == expected, 0.0, gaps)

@@ -81,6 +81,7 @@ class Description:
         bars: Those of the gate; decision i is the verdict of the i-th, 0 accepts.
         versions: Of what wrote the file.
         model: The digest of the model that it was made from.
+        coverage: How often a `set` holds the true class, if the program gives sets.
     """
 
     classes: tuple[Any, ...]
@@ -92,6 +93,7 @@ class Description:
     bars: tuple[ExportedBar, ...] = ()
     versions: dict[str, str] | None = None
     model: str = ""
+    coverage: float | None = None
 
     def summary(self) -> list[tuple[str, str]]:
         """Pairs of a heading and what stands under it."""
@@ -106,6 +108,7 @@ class Description:
             ("outputs", ", ".join(self.outputs)),
             ("predictions", made_by(self.draws, self.seed)),
             ("gate", "; ".join(bars) or "none: every prediction is accepted"),
+            ("sets", "none" if self.coverage is None else f"hold the true class for {self.coverage:.0%}"),
             ("written by", ", ".join(f"{name} {each}" for name, each in (self.versions or {}).items())),
         ]
 
@@ -135,6 +138,7 @@ class Description:
                 tuple(ExportedBar(**bar) for bar in content["bars"]),
                 content["versions"],
                 str(content["model"]),
+                content["coverage"],
             )
 
 
@@ -229,6 +233,7 @@ class ExportedModel:
             verdicts,
             reasons,
             made_by(self.description.draws, self.description.seed),
+            found.get("answer"),
         )
 
     def check_draws(self, draws: int | str, seed: int | None = None) -> None:
