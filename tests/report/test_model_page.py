@@ -81,6 +81,36 @@ def test_sets_are_shown_with_their_coverage_and_size(report):
     assert "hold the true class" in report.to_html()
 
 
+def test_each_class_has_its_shares_of_verdicts_and_of_sets_that_hold_it(model, report):
+    inputs, labels = drawn(500, 2)
+    prediction = model.predict(inputs)
+    answers, truth = prediction.probabilities.argmax(1).numpy(), labels.numpy()
+    verdicts, within = np.array(prediction.decision), prediction.set(0.9).numpy()
+    for place, found in enumerate(report.by_class):
+        assert found.rows == (answers == place).sum()
+        assert found.refused == (verdicts[answers == place] == "not my domain").mean()
+        others = (answers == place) & (truth == place) & (verdicts != "not my domain")
+        assert found.asked == (verdicts[others] == "ask").mean()
+        assert found.held == within[truth == place, place].mean()
+    assert "its set holds it" in report.to_html()
+
+
+def test_what_decisions_cost_on_test_rows_is_said_with_an_interval():
+    noise = torch.Generator().manual_seed(0)
+    sure = torch.rand(900, 1, generator=noise)
+    given, labels = torch.cat([sure, 1 - sure], 1), torch.bernoulli(1 - sure[:, 0], generator=noise).long()
+    costs = totalcal.Costs([[0, 1], [9, 0]], ask=0.4)
+    model = totalcal.calibrate_probabilities(given[:500], labels[:500], decisions=costs)
+    report = model.report((given[500:], labels[500:]))
+    prediction, matrix = model.predict(given[500:]), np.array([[0, 1], [9, 0]])
+    answers = (prediction.probabilities.numpy() @ matrix).argmin(1)
+    paid = matrix[labels[500:].numpy(), answers]
+    decided = np.where(np.array(prediction.decision) == "accept", paid, 0.4)
+    assert f"cost {decided.mean():.4g} per test row" in report.to_markdown()
+    assert f"to answer all would have cost {paid.mean():.4g}" in report.to_html()
+    assert report.after.answers.tolist() == answers.tolist()
+
+
 def test_a_net_that_was_too_sure_is_said_to_be_better_now(report):
     assert "NLL better" in report.verdict
     assert "0.0% of far" in report.verdict

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from totalcal.calibration.calibrator import NoCalibrator
+from totalcal.decisions.costs import mean_with_interval
+from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN
 from totalcal.errors import GateError, LabelError
 from totalcal.inputs import Inputs, as_class_numbers, as_inputs, blocks, check_labels, joined, labelled
-from totalcal.report.model_page import Cover, Judged, ModelReport, OODSet, RefusedRow
+from totalcal.report.model_page import ClassRates, Cover, Judged, ModelReport, OODSet, RefusedRow
 from totalcal.scores.arrays import label_numbers, plain
 from totalcal.scores.streaming import Rows, labelled_blocks
 from totalcal.types import Predictive
@@ -76,6 +78,8 @@ def report_on(
         after=_judged(after, model),
         domains=tuple(domains),
         covers=tuple(_covers(model, after, labels.numpy())),
+        by_class=tuple(_by_class(model, after, labels.numpy())),
+        paid=_paid(model, after, labels.numpy()),
         examples=tuple(examples),
         story=None if model.summary is None else str(model.summary),
         promise="" if model.gate is None else model.gate.promise,
@@ -90,8 +94,10 @@ def report_on(
 
 def _judged(prediction: Predictive, model: "Model") -> Judged:
     knows = prediction.domain is not None
+    probabilities = plain(prediction.probabilities)
     return Judged(
-        probabilities=plain(prediction.probabilities),
+        probabilities=probabilities,
+        answers=probabilities.argmax(1) if model.gate is None else model.gate.answers(probabilities),
         entropy=plain(prediction.entropy),
         p_values=_p_values(prediction),
         unfamiliarity=plain(prediction.unfamiliarity) if knows else None,
@@ -112,6 +118,50 @@ def _covers(model: "Model", prediction: Predictive, labels: Any) -> Iterator[Cov
             sizes = within.sum(1)
             held = within[np.arange(len(labels)), labels].mean()
             yield Cover(promised, float(held), float(sizes.mean()), float((sizes == 1).mean()))
+
+
+def _by_class(model: "Model", prediction: Predictive, labels: Any) -> Iterator[ClassRates]:
+    """What was promised, if `PerClass` was asked for, by class: verdicts by answer, sets by true class."""
+    if prediction.gate is None:
+        return
+    verdicts, answers = (
+        np.array(prediction.decision),
+        prediction.gate.answers(plain(prediction.probabilities)),
+    )
+    sets = model.valid_sets
+    within = None if sets is None else sets.of(plain(prediction.probabilities))
+    for place, name in enumerate(model.classes or range(prediction.probabilities.shape[1])):
+        given, truly = answers == place, labels == place
+        right = given & truly & (verdicts != NOT_MY_DOMAIN)
+        yield ClassRates(
+            name=str(name),
+            rows=int(given.sum()),
+            accepted=_mean(verdicts[given] == ACCEPT),
+            refused=_mean(verdicts[given] == NOT_MY_DOMAIN),
+            asked=_mean(verdicts[right] == ASK),
+            held=None if within is None else _mean(within[truly, place]),
+        )
+
+
+def _mean(flags: Any) -> float | None:
+    return float(flags.mean()) if len(flags) else None
+
+
+def _paid(model: "Model", prediction: Predictive, labels: Any) -> str:
+    """What the decisions cost on the test rows, where costs decide."""
+    gate = model.gate
+    if gate is None or gate.costs is None:
+        return ""
+    probabilities = plain(prediction.probabilities)
+    classes, answers = probabilities.shape[1], gate.answers(probabilities)
+    accepted = np.array(prediction.decision) == ACCEPT
+    paid = gate.costs.paid(answers, accepted, labels, classes)
+    mean, low, high = mean_with_interval(paid, gate.costs.largest(classes))
+    every = gate.costs.paid(answers, np.ones(len(labels), dtype=bool), labels, classes).mean()
+    return (
+        f"the decisions cost {mean:.4g} per test row (95 %: {low:.4g} to {high:.4g}); to answer all would "
+        f"have cost {every:.4g}, to ask about all {gate.costs.ask:.4g}"
+    )
 
 
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:

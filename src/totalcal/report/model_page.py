@@ -22,6 +22,7 @@ from totalcal.uncertainties import FAMILIARITY
 Floats = npt.NDArray[np.float64]
 ACCEPT, ASK, NOT_MY_DOMAIN = "accept", "ask", "not my domain"
 _BINS, _UNFAMILIAR = 15, 0.05
+_MOST_CLASSES = 20
 _REASONS = {
     FAMILIARITY: "unfamiliar",
     "unlike_domain": "not from here",
@@ -35,6 +36,7 @@ class Judged:
     """What was predicted for the test rows; `p_values` by name, none without a memory."""
 
     probabilities: Floats
+    answers: npt.NDArray[np.int64]
     entropy: Floats
     p_values: Mapping[str, Floats]
     unfamiliarity: Floats | None
@@ -68,6 +70,26 @@ class Cover(NamedTuple):
         )
 
 
+class ClassRates(NamedTuple):
+    """What became of the test rows that were given a class as the answer, and of those that are of it.
+
+    Attributes:
+        name: The class.
+        rows: How many rows it is the answer to.
+        accepted: The share of these that is accepted; None of no rows, here and below.
+        refused: The share of these that is "not my domain".
+        asked: Of the others that it is right for, the share that is asked about.
+        held: Of the rows that are of this class, the share whose set of classes holds it.
+    """
+
+    name: str
+    rows: int
+    accepted: float | None
+    refused: float | None
+    asked: float | None
+    held: float | None
+
+
 class RefusedRow(NamedTuple):
     """A row that was refused, and why."""
 
@@ -94,6 +116,8 @@ class ModelReport:
     after: Judged
     domains: tuple[OODSet, ...] = ()
     covers: tuple[Cover, ...] = ()
+    by_class: tuple[ClassRates, ...] = ()
+    paid: str = ""
     examples: tuple[RefusedRow, ...] = ()
     story: str | None = None
     promise: str = ""
@@ -120,7 +144,10 @@ class ModelReport:
             Section("scores", "Before and after", _HOW_TO_READ, [self._scores()]),
             Section("calibration", "Does confidence mean what it says?", _RELIABILITY, [self._reliability()]),
             Section(
-                "decisions", "What it accepts", _DECISIONS, [self._decisions(), self._risk(), *self._covers()]
+                "decisions",
+                "What it accepts",
+                _DECISIONS,
+                [self._decisions(), *self._by_class(), self._risk(), *self._covers()],
             ),
         ]
         if self.domains:
@@ -179,6 +206,7 @@ class ModelReport:
             lines += ["## Sets of classes", "", *(f"- {cover}" for cover in self.covers), ""]
         if self.after.verdicts:
             lines += ["## Decisions", "", *self._decision_lines(), "", f"Promised: {self.promise}.", ""]
+            lines += [f"Paid: {self.paid}.", ""] if self.paid else []
         if self.story is not None:
             lines += ["## How it was made", "", "```", self.story, "```", ""]
         lines += ["## Costs", "", *(f"- {name}: {value}" for name, value in self.costs.items()), ""]
@@ -283,7 +311,7 @@ class ModelReport:
     def _decisions(self) -> Block:
         if not self.after.verdicts:
             return Prose("This model has no decisions: it was not calibrated, or on too few rows.")
-        right = self.after.probabilities.argmax(1) == self.labels
+        right = self.after.answers == self.labels
         sets = [
             (
                 "test, right",
@@ -300,7 +328,23 @@ class ModelReport:
             for name, verdicts in sets
             if verdicts
         ]
-        return Table.of_rows("decisions", f"Promised: {self.promise}.", ["", *_VERDICTS], rows)
+        told = f"Promised: {self.promise}." + (f" Paid: {self.paid}." if self.paid else "")
+        return Table.of_rows("decisions", told, ["", *_VERDICTS], rows)
+
+    def _by_class(self) -> list[Block]:
+        """The classes of which the smallest shares are accepted."""
+        seen = sorted((each for each in self.by_class if each.rows), key=lambda each: each.accepted or 0.0)
+        if len(seen) < 2:
+            return []
+        rows = [
+            (Entry(f"{each.name} ({each.rows})"), *(_share_or_none(value) for value in each[2:]))
+            for each in seen[:_MOST_CLASSES]
+        ]
+        caption = "Of test rows by the class that was answered; in the last column, of those that are of it."
+        if len(seen) > _MOST_CLASSES:
+            caption += f" The {_MOST_CLASSES} least accepted of {len(seen)} classes."
+        headings = ["", ACCEPT, NOT_MY_DOMAIN, f"{ASK}, of the other right ones", "its set holds it"]
+        return [Table.of_rows("by-class", caption, headings, rows)]
 
     def _risk(self) -> Plots:
         plot = Plot(
@@ -470,6 +514,10 @@ def _share(verdicts: Sequence[str], word: str) -> float:
 
 def _percent(value: float) -> Entry:
     return Entry(f"{100 * value:.1f} %", sort=value)
+
+
+def _share_or_none(value: float | None) -> Entry:
+    return Entry("") if value is None else _percent(value)
 
 
 def _reliability_of(probabilities: Floats, labels: Any) -> Callable[[Any], None]:
