@@ -97,6 +97,7 @@ def test_a_model_selects_what_is_far_from_its_rows(model):
     assert set(range(30)) <= set(found.rows.tolist())
     assert len(found) <= 40
     assert found.held_out >= 200
+    assert f"of 1000 rows it finds {fewest_discoveries(1000, found.held_out, 0.1)} or more" in str(model)
 
 
 def test_a_model_without_a_memory_is_refused():

@@ -20,6 +20,7 @@ from totalcal.calibration.splitting import (
 )
 from totalcal.calibration.summary import CalibrationSummary
 from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide, exceptions
+from totalcal.decisions.discoveries import promise_of_discoveries
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets, fewest_rows
@@ -429,7 +430,9 @@ def _finished(
     gate, promises = _gate(decisions, rows, *rates)
     sets, of_sets = _sets(rows, isinstance(decisions, PerClass))
     promises += of_sets
-    if prediction.domain is None:
+    if prediction.domain is not None:
+        promises += filter(None, [promise_of_discoveries(len(rows.labels))])
+    else:
         promises.append('no memory, so nothing is "not my domain": nothing is known but the probabilities')
     summary = CalibrationSummary(
         train_rows=memory[0],

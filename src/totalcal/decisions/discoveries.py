@@ -75,6 +75,20 @@ def fewest_discoveries(rows: int, held_out: int, fdr: float) -> int:
     return max(1, math.ceil(rows / ((held_out + 1) * fdr) - 1e-9))
 
 
+def promise_of_discoveries(held_out: int, fdr: float = 0.1) -> str:
+    """What is promised of a selection, and what so many held-out rows can find; empty if they find nothing.
+
+    >>> promise_of_discoveries(250).rpartition("; ")[2]
+    'of 1000 rows it finds 40 or more, or none'
+    """
+    if fewest_discoveries(1, held_out, fdr) > 1:
+        return ""
+    return (
+        f"of the rows that select_unfamiliar(batch, fdr={fdr:.2g}) finds, at most {fdr:.0%} are like the "
+        f"held-out ones; of 1000 rows it finds {fewest_discoveries(1000, held_out, fdr)} or more, or none"
+    )
+
+
 def discoveries(p_values: npt.ArrayLike, held_out: int, fdr: float = 0.1) -> Discoveries:
     """Benjamini–Hochberg on conformal p-values.
 
