@@ -54,8 +54,9 @@ class Audit:
     """Rows of a data set that a person should look at, what is worth most first.
 
     Attributes:
-        findings: The queue: copies with different labels, labels that are probably wrong, ambiguous inputs,
-            those unlike all others, and copies last. Without labels, in the order of what a label is worth.
+        findings: The queue: copies with different labels, doubtful labels with the least probable first,
+            other inputs that are unlike all others, and copies last. Without labels, in the order of what a
+            label is worth.
         rows: How many rows there were.
         way: Where the probabilities came from.
         probabilities: Of each row and class, without what the row's own label says.
@@ -243,28 +244,40 @@ def _queue(rows: _Rows) -> tuple[Finding, ...]:
     families: dict[int, set[int]] = {}
     for row, head in enumerate(first.tolist()):
         families.setdefault(head, set()).add(int(believed[row]))
-    reasons: dict[int, tuple[str, float]] = {}
+    reasons: dict[int, str] = {}
     for row in places.tolist():
         if labels is not None and len(families[int(first[row])]) > 1:
-            reasons[row] = CONFLICT, float(own[row])
+            reasons[row] = CONFLICT
         elif first[row] != row:
-            reasons[row] = DUPLICATE, 0.0
+            reasons[row] = DUPLICATE
         elif labels is not None and confident[row] != labels[row] and margin[row] < 0:
-            reasons[row] = MISLABELLED, float(own[row])
+            reasons[row] = MISLABELLED
         elif familiarity is not None and familiarity[row] <= _ALPHA:
-            reasons[row] = UNFAMILIAR, float(familiarity[row])
+            reasons[row] = UNFAMILIAR
         elif margin[row] < _DOUBTFUL:
-            reasons[row] = AMBIGUOUS, float(own[row])
+            reasons[row] = AMBIGUOUS
         elif labels is None:
-            reasons[row] = SURE, float(own[row])
-    ordered = sorted(reasons, key=lambda row: (_ORDER.index(reasons[row][0]), reasons[row][1], row))
+            reasons[row] = SURE
+
+    def place_of(row: int) -> tuple[int, float, int]:
+        """Doubtful labels by how probable they are, whatever the reason: no other order finds more."""
+        if reasons[row] == CONFLICT:
+            return 0, own[row], row
+        if reasons[row] == DUPLICATE:
+            return 3, 0.0, row
+        if familiarity is None or margin[row] < _DOUBTFUL:
+            return 1, own[row], row
+        return 2, familiarity[row], row
+
     if labels is None:
         strange = np.zeros(len(best), dtype=bool) if familiarity is None else familiarity <= _ALPHA
         ordered = by_worth(np.where(strange, 1.0, 1 - margin), features).tolist()
+    else:
+        ordered = sorted(reasons, key=place_of)
     return tuple(
         Finding(
             row=row,
-            reason=reasons[row][0],
+            reason=reasons[row],
             label="" if labels is None else names[labels[row]],
             suggested=names[int(best[row])],
             probability=float(own[row]),
