@@ -1,6 +1,10 @@
-"""Every model of the registry, small, fresh and trained: what is added there is tested here by itself."""
+"""Every model of the registry, small, fresh and trained: what is added there is tested here by itself.
+
+In a process with a simulated device the models are there, and the rows are not.
+"""
 
 import copy
+import os
 from collections.abc import Callable
 from functools import cache
 
@@ -12,6 +16,11 @@ from totalcal import MODELS, Batch, Predictor, TuringProcess, train
 from totalcal.types import ContextUse
 
 NUM_CLASSES, NUM_FEATURES, NUM_EXAMPLES = 3, 4, 96
+DEVICE = torch.device("cpu")
+if os.environ.get("TOTALCAL_SIMULATED_DEVICE"):  # `test_devices.py` starts such a process
+    from ..simulated.device import set_up
+
+    DEVICE = set_up()
 
 
 def make_backbone(num_classes: int = NUM_CLASSES) -> nn.Module:
@@ -19,9 +28,9 @@ def make_backbone(num_classes: int = NUM_CLASSES) -> nn.Module:
 
 
 def make_model(name: str, num_classes: int = NUM_CLASSES) -> TuringProcess:
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return MODELS[name](make_backbone(num_classes), num_classes=num_classes)
+        return MODELS[name](make_backbone(num_classes).to(DEVICE), num_classes=num_classes)
 
 
 @cache

@@ -39,7 +39,8 @@ def test_summing_over_the_labels_of_one_member_gives_the_joint_of_the_others(
 def test_the_joints_of_all_label_sets_sum_to_one(trained: TuringProcess, data: Batch) -> None:
     inputs, classes = data.inputs[:2], range(trained.num_classes)
     joints = [joint(trained, inputs, torch.tensor([a, b]), data) for a in classes for b in classes]
-    torch.testing.assert_close(torch.stack(joints).logsumexp(0), torch.zeros(()).double(), rtol=0, atol=1e-6)
+    total = torch.stack(joints).logsumexp(0).cpu()
+    torch.testing.assert_close(total, torch.zeros(()).double(), rtol=0, atol=1e-6)
 
 
 def test_one_label_s_joint_is_its_predictive_probability(trained: TuringProcess, data: Batch) -> None:

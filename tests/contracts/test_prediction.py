@@ -27,7 +27,7 @@ def test_probabilities_are_rows_that_sum_to_one(
 ) -> None:
     prediction = predictor(trained).predict(data.inputs)
     assert prediction.probabilities.shape == (len(data.labels), trained.num_classes)
-    torch.testing.assert_close(prediction.probabilities.sum(-1), torch.ones(len(data.labels)).double())
+    torch.testing.assert_close(prediction.probabilities.sum(-1).cpu(), torch.ones(len(data.labels)).double())
     assert (prediction.probabilities >= 0).all()
 
 

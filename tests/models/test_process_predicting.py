@@ -201,6 +201,22 @@ def test_a_lack_of_memory_is_told(looks, used, data):
     assert model.predict(data.inputs).probabilities.isfinite().all()
 
 
+def test_a_lack_of_memory_at_the_very_first_call_is_told_and_decides_nothing(data):
+    model = MODELS["bnn"](Net(), 3)
+    expected = copy.deepcopy(model).predict(data.inputs).probabilities
+    lack = [torch.OutOfMemoryError("none is left")]
+    handle = model.backbone.register_forward_pre_hook(lambda *_: raise_once(lack))
+    with pytest.raises(torch.OutOfMemoryError):
+        model.predict(data.inputs)
+    assert_allclose(model.predict(data.inputs).probabilities, expected, rtol=1e-5)
+    handle.remove()
+
+
+def raise_once(errors):
+    if errors:
+        raise errors.pop()
+
+
 def test_a_layer_that_is_put_in_or_looked_at_later_is_seen(data):
     model = process("bnn")
     before = model.predict(data.inputs).probabilities

@@ -7,7 +7,7 @@ device into a tensor of the CPU, NumPy's look at a tensor of the device, least s
 What this proves: that our code moves what has to be moved. What it cannot: that kernels of a real device
 exist and give the same numbers, that they are fast, or that memory and streams are handled well.
 
-Setting it up changes torch for good: only a process of its own may do so (`checks.py`).
+Setting it up changes torch for good: only a process of its own may do so (`contracts/test_devices.py`).
 """
 
 from typing import Any
@@ -60,10 +60,17 @@ class Simulated(Tensor):
     def __array__(self, dtype: Any = None) -> Any:
         return self.numpy()
 
+    def tolist(self) -> Any:
+        return self.detach().cpu().tolist()
+
+    def __format__(self, form: str) -> str:
+        return format(self.detach().cpu(), form)
+
 
 def set_up() -> torch.device:
     """Make the device known to torch, in this process, for good."""
     _setup_privateuseone_for_python_backend(rename=NAME, backend_module=_Module())
+    torch.__future__.set_swap_module_params_on_conversion(True)  # `.data = …` would leave `held` behind
     library = torch.library.Library("_", "IMPL")
     library.fallback(_computed, "PrivateUse1")  # tensors that are made on the device out of nothing
     _KEPT.append(library)
@@ -88,12 +95,12 @@ def _computed(operation: Any, *args: Any, **kwargs: Any) -> Any:
         _held(args[1]).copy_(_held(args[0]))
         return args[1]
     plain = {
-        key: torch.device("cpu") if isinstance(value, torch.device) else value
+        key: torch.device("cpu") if isinstance(value, torch.device) and value.type == NAME else value
         for key, value in kwargs.items()
     }
     found = operation(*tree_map(_held, args), **tree_map(_held, plain))
     target = kwargs.get("device")
-    if name == "aten::_to_copy" and target is not None and target.type == "cpu":
+    if name == "aten::_to_copy" and target is not None and target.type != NAME:
         return found
     known = {id(each.held): each for each in given if isinstance(each, Simulated)}
 

@@ -58,12 +58,16 @@ def denormals_are_kept() -> bool:
 
 
 @pytest.mark.parametrize("flushed_by_the_user", [False, True])
-def test_denormal_numbers_are_zeros_within_and_what_they_were_after(flushed_by_the_user: bool) -> None:
+def test_denormal_numbers_are_zeros_within_and_what_they_were_after(
+    flushed_by_the_user: bool, quadrants: tuple[torch.Tensor, torch.Tensor]
+) -> None:
     if not torch.set_flush_denormal(flushed_by_the_user):
         pytest.skip("this processor cannot flush denormal numbers")
     try:
         with flushed_denormals():
             assert not denormals_are_kept()
+        assert denormals_are_kept() is not flushed_by_the_user
+        fit(softmax(nn.Linear(2, 3), 3), quadrants, epochs=1)
         assert denormals_are_kept() is not flushed_by_the_user
     finally:
         torch.set_flush_denormal(False)
