@@ -2,7 +2,7 @@
 
 import runpy
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from totalcal import fit
+from totalcal import Batch, fit
+from totalcal.training.sources import TensorSource
 
 SCRIPT = runpy.run_path(str(Path(__file__).parent / "two_ranks.py"))
 
@@ -53,6 +54,27 @@ def test_a_run_of_two_ranks_is_the_run_of_one(ranks: list[dict[str, Any]]) -> No
     assert (
         ranks[1]["losses"] == ranks[0]["losses"] == pytest.approx([report.loss for report in history.epochs])
     )
+
+
+def test_where_ranks_do_not_divide_a_batch_a_run_is_that_of_one_without_the_rows_left_over(
+    ranks: list[dict[str, Any]],
+) -> None:
+    """45 rows in batches of 40: the last batch has 5 rows, of which two ranks share the first 4."""
+
+    class LessOne(TensorSource):
+        def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+            for inputs, labels in super().batches(batch_size, generator):
+                even = len(labels) - len(labels) % 2
+                yield Batch(inputs[:even], labels[:even])
+
+    for left_over, is_alike in ((LessOne, True), (TensorSource, False)):
+        alone = SCRIPT["make_softmax"](0)
+        fit(alone, left_over(*(part[:45] for part in SCRIPT["data"]())), epochs=2, batch_size=40)
+        found = [
+            torch.allclose(ranks[0]["odd"][name], value, rtol=1e-5, atol=1e-6)
+            for name, value in alone.state_dict().items()
+        ]
+        assert all(found) == is_alike
 
 
 def test_two_ranks_remember_what_one_remembers_of_all_rows(ranks: list[dict[str, Any]]) -> None:

@@ -74,6 +74,8 @@ def run(rank: int, folder: Path) -> None:
     remembering, plain = make_etp(seed=rank), make_softmax(seed=rank)  # ranks start apart: rank 0 counts
     fit(remembering, data(), epochs=2, batch_size=16, hardware=two, checkpoints=folder / "run")
     history = fit(plain, data(), epochs=3, batch_size=16, hardware=two)
+    odd = make_softmax(seed=0)
+    fit(odd, tuple(part[:45] for part in data()), epochs=2, batch_size=40, hardware=two)
     for rows in (45, 43):  # last batches of 5 and of 3 rows: 2 and 1 for each rank, with and without context
         for make in (enp, anp):
             attending = make(nn.Linear(2, 3), num_classes=3)
@@ -84,6 +86,7 @@ def run(rank: int, folder: Path) -> None:
         "remembered": remembered(memorise_share),
         "etp": remembering.state_dict(),
         "softmax": plain.state_dict(),
+        "odd": odd.state_dict(),
         "losses": [report.loss for report in history.epochs],
     }
     torch.save(results, folder / f"rank-{rank}.pt")
