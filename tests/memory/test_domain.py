@@ -99,6 +99,12 @@ def test_keys_spread_evenly_even_where_rows_are_alike() -> None:
     assert abs(np.corrcoef(keys, grid[:, 0])[0, 1]) < 0.04
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int64, torch.uint8])
+def test_different_binary_rows_have_different_keys_in_every_precision(dtype) -> None:
+    grid = torch.cartesian_prod(*[torch.arange(2)] * 14).to(dtype)
+    assert len(row_keys(grid).unique()) == len(grid)
+
+
 def test_the_sample_is_of_the_smallest_keys_whatever_came_first_and_each_row_counts_once() -> None:
     rows = torch.randn(200, 3)
     keys, labels = row_keys(rows), torch.arange(200)
@@ -404,6 +410,34 @@ def test_wide_features_are_projected_and_keep_their_lengths_and_their_scalars() 
     assert_allclose(z[:, 62], features["wide"].values.norm(dim=1).log(), rtol=1e-5)
     assert torch.equal(memory.projection, DomainMemory(memory.taps, CLASSES, widest=64).projection)
     assert "projection" not in memory.state_dict()
+
+
+def test_a_table_s_inputs_have_prototypes_as_they_are_in_units_of_their_deviation() -> None:
+    def seen(rows: Tensor) -> ObservedRows:
+        features = {"inputs": Features(rows * 50 + 7), "last": Features(rows.clamp_min(0))}
+        labels = torch.zeros(len(rows), dtype=torch.int64)
+        return ObservedRows(Observation(features, rows[:, 0], rows[:, :CLASSES]), labels, row_keys(rows))
+
+    memory = DomainMemory([Tap("inputs", "vector", WIDTH), Tap("last", "vector", WIDTH)], CLASSES).double()
+    sums, (train, _), (test, _) = memory.writing(), rows_of(0, 300), rows_of(1, 200)
+    memory.add(sums, seen(train))
+    memory.write(sums)
+    memory.calibrate([seen(test)])
+    assert memory.width == 2 * WIDTH + 2
+
+    def placed(rows: np.ndarray) -> np.ndarray:
+        last = np.maximum(rows, 0)
+        standard = (rows - train.numpy().mean(0)) / train.numpy().std(0) / WIDTH**0.5
+        both = np.hstack([last / np.linalg.norm(last, axis=1, keepdims=True), standard])
+        return both / np.linalg.norm(both, axis=1, keepdims=True)
+
+    asked = rows_of(2, 50)[0]
+    found = memory.look(seen(asked).observation)[0][:, 0]
+    assert_allclose(found, cdist(placed(asked.numpy()), memory.prototypes).min(1), rtol=1e-8)
+    larger = memory.look(seen(3 * asked).observation)[0][:, 0]
+    assert (larger > found).double().mean() > 0.85  # a direction alone would not change
+    twin = DomainMemory.from_state(memory.settings(), memory.state_dict())
+    assert torch.equal(twin.look(seen(asked).observation)[0][:, 0], found)
 
 
 def test_settings_and_tensors_make_the_memory_again_with_what_it_learned() -> None:

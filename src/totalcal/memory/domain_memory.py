@@ -34,7 +34,7 @@ ROWS_PER_PROTOTYPE = 5
 FEWEST_PER_CLASS = 2  # one is taken out to see what the others say of it
 _KEPT_HELD_OUT = 256  # rows of the classes of training, in half precision: two numbers are fitted on them
 _MOST_IN_HALF = 6e4
-_WIDEST_TABLE = 256  # columns that stand in the joint feature as they are
+_WIDEST_TABLE = 256  # columns that stand in the joint feature as they are, not as a direction
 _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
 _AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
@@ -113,11 +113,12 @@ class DomainMemory(Domain):
     """Sums of one joint feature of the net, read as p-values, and as a classifier of classes learned later.
 
     The joint feature z has the tapped layers side by side, each of length one, and the logarithms of their
-    lengths; a table's inputs stand there as they are, too. A sequence is known by the mean of its tokens.
+    lengths; but a table's inputs stand there as they are. A sequence is known by the mean of its tokens.
     From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two statistics:
 
-    - how far from everything seen: the distance of the directions to the nearest prototype, for a net of
-      sequences also the mean distance of the tokens to theirs, and a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c);
+    - how far from everything seen: the distance of the directions, with a table's standardised inputs, to the
+      nearest prototype, for a net of sequences also the mean distance of the tokens to theirs, and a = min_c
+      (z − μ_c)ᵀ W⁻¹ (z − μ_c);
     - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the energy and the entropy of the prediction.
 
     In each, tail probabilities among held-out rows are joined by Fisher's statistic. T is the larger of the
@@ -144,6 +145,8 @@ class DomainMemory(Domain):
     mean: Tensor
     factor: Tensor
     spread: Tensor
+    input_mean: Tensor
+    input_scale: Tensor
     centres: Tensor
     classes: Tensor
     prototypes: Tensor
@@ -168,11 +171,12 @@ class DomainMemory(Domain):
         self.taps, self.num_classes = tuple(taps), num_classes
         self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
         self.tokens_of = next((tap for tap in self.taps if tap.kind == "tokens"), None)
-        scalars = len(self.taps) + sum(tap.width for tap in self.taps if _stays(tap))
-        width = sum(tap.width for tap in self.taps)
-        self.directions = min(width, max(widest - scalars, 1))
-        self.width = self.directions + scalars
-        shape = (width, self.directions) if width > self.directions else (0, 0)
+        inputs = sum(tap.width for tap in self.taps if _stays(tap))
+        width = sum(tap.width for tap in self.taps) - inputs
+        self.projected = min(width, max(widest - inputs - len(self.taps), 1))
+        self.directions = self.projected + inputs
+        self.width = self.directions + len(self.taps)
+        shape = (width, self.projected) if width > self.projected else (0, 0)
         self.register_buffer("projection", _projection(*shape), persistent=False)
         self.register_buffer("readout_weight", torch.zeros(self.width + 1, 0), persistent=False)
         self.register_buffer("readout_scale", torch.zeros(2), persistent=False)
@@ -204,13 +208,20 @@ class DomainMemory(Domain):
         found = metric(written.sums, self._blocks(), sample.rows, sample.labels)
         seen = written.sums.counts > 0
         precision = self.projection.dtype
+        inputs = slice(self.projected, self.directions)
+        squares = written.sums.squares.diagonal()[inputs] / written.sums.counts.sum()
+        variance = (squares - found.mean[inputs].square()).clamp_min(0)
         self._keep(
+            input_mean=found.mean[inputs].to(precision),
+            input_scale=torch.where(variance > 0, (len(variance) * variance).rsqrt(), 0).to(precision),
             mean=found.mean.to(precision),
             factor=found.factor.to(precision),
             spread=found.spread.to(precision),
             centres=found.centres[seen].to(precision),
             classes=seen.nonzero()[:, 0],
-            prototypes=self._prototypes(sample.rows[:, : self.directions]).to(precision),
+        )
+        self._keep(
+            prototypes=self._prototypes(self._placed(sample.rows)).to(precision),
             tokens=self._token_prototypes(written.tokens).to(precision),
         )
 
@@ -251,7 +262,7 @@ class DomainMemory(Domain):
     # --- reading ---
 
     def joint(self, observation: Observation) -> Tensor:
-        """z, [n, width]: directions first, then logarithms of lengths, then a table's inputs."""
+        """z, [n, width]: directions first, then a table's inputs, then logarithms of lengths."""
         directions, lengths, inputs = [], [], []
         for tap in self.taps:
             features = observation.features[tap.name]
@@ -260,14 +271,19 @@ class DomainMemory(Domain):
                 values = mean_by_row(values, features.rows, observation.entropy.shape[0])
             largest = values.abs().amax(-1, keepdim=True).clamp_min(_SMALLEST_LENGTH)
             length = largest * (values / largest).norm(dim=-1, keepdim=True)  # no square overflows
-            directions.append(values / length.clamp_min(_SMALLEST_LENGTH))
             lengths.append((length + _SMALLEST_LENGTH).log())
             if _stays(tap):
                 inputs.append(values)
-        units = torch.cat(directions, -1)
+            else:
+                directions.append(values / length.clamp_min(_SMALLEST_LENGTH))
         if len(self.projection):
-            units = units @ self.projection
-        return torch.cat([units, *lengths, *inputs], -1)
+            directions = [torch.cat(directions, -1) @ self.projection]
+        return torch.cat([*directions, *inputs, *lengths], -1)
+
+    def _placed(self, z: Tensor) -> Tensor:
+        """Where prototypes lie: the directions, and a table's inputs, standardised and of mean square one."""
+        inputs = (z[:, self.projected : self.directions] - self.input_mean.to(z)) * self.input_scale.to(z)
+        return torch.cat([z[:, : self.projected], inputs], -1)
 
     def look(
         self, observation: Observation, of: "Sequence[LearnedSet] | None" = None
@@ -283,7 +299,7 @@ class DomainMemory(Domain):
         z = self.joint(observation)
         u = (z - self.mean) @ self.factor.T
         prototypes = torch.cat([self.prototypes, *(each.prototypes for each in sets)])
-        far = [nearest_prototype(z[:, : self.directions], prototypes)]
+        far = [nearest_prototype(self._placed(z), prototypes)]
         if self.tokens_of is not None:
             features = observation.features[self.tokens_of.name]
             tokens = torch.cat([self.tokens, *(each.tokens for each in sets)])
@@ -515,9 +531,10 @@ class DomainMemory(Domain):
         return absolute, self._relative(u[:, :first], chosen[:, :first]) + offset
 
     def _blocks(self) -> Tensor:
-        """Columns of z that share a unit: all directions, each logarithm, each input of a table."""
-        scalars = self.width - self.directions
-        return torch.cat([torch.zeros(self.directions, dtype=torch.int64), 1 + torch.arange(scalars)])
+        """Columns of z that share a unit: all directions, each input of a table, each logarithm."""
+        scalars = self.width - self.projected
+        first = min(self.projected, 1)
+        return torch.cat([torch.zeros(self.projected, dtype=torch.int64), first + torch.arange(scalars)])
 
     def _prototypes(self, rows: Tensor) -> Tensor:
         return spherical_prototypes(rows, max(1, min(self.most_prototypes, len(rows) // ROWS_PER_PROTOTYPE)))
@@ -582,9 +599,7 @@ class DomainMemory(Domain):
             [(c, part.count, len(part.kept)) for c, part in zip(learned, parts, strict=True)],
             {
                 "centres": torch.stack(centres).to(u),
-                "prototypes": self._prototypes(
-                    z[written][: SAMPLE * self.most_prototypes, : self.directions]
-                ),
+                "prototypes": self._prototypes(self._placed(z[written][: SAMPLE * self.most_prototypes])),
                 "tokens": self._token_prototypes(sample).to(u),
                 "calibration": self.calibration.new_zeros(3, 0),
                 "totals": torch.stack([part.total for part in parts]) if parts else empty.double(),
@@ -661,6 +676,8 @@ class DomainMemory(Domain):
         expected = {
             "mean": (width,),
             "factor": (width, width),
+            "input_mean": (self.directions - self.projected,),
+            "input_scale": (self.directions - self.projected,),
             "centres": (len(self.classes), first),
             "prototypes": (len(self.prototypes), self.directions),
             "calibration": (3, rows),
@@ -693,7 +710,7 @@ def _projection(rows: int, columns: int) -> Tensor:
 
 
 def _stays(tap: Tap) -> bool:
-    """Whether the columns stand in the joint feature as they are, beside their direction."""
+    """Whether the columns stand in the joint feature as they are, and not as a direction."""
     return tap.name == INPUTS and tap.kind == "vector" and tap.width <= _WIDEST_TABLE
 
 
