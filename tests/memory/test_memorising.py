@@ -172,8 +172,10 @@ def test_an_estimator_learns_a_class(in_a_pipeline: bool) -> None:
 def test_what_cannot_be_memorised_is_said_in_words(model: Model) -> None:
     with pytest.raises(DomainError, match="remember"):
         Model(MODELS["softmax"](mlp(4, 3), 3), classes=NAMES).memorise(new_rows(2, 9), ["dog"] * 9)
-    with pytest.raises(InputError, match="2 rows"):
+    with pytest.raises(InputError, match="2 rows of class dog"):
         model.memorise(new_rows(2, 1), ["dog"])
+    with pytest.raises(InputError, match="cannot tell class dog from class ant"):
+        model.memorise(rows_of(5, 180)[0][::3], ["dog"] * 60)
     with pytest.raises(InputError, match="shape"):
         model.memorise(torch.randn(20, 5), ["dog"] * 20)
     with pytest.raises(InputError, match="labels of shape"):

@@ -213,13 +213,13 @@ class Model:
         def then(learned: Memorised) -> None:
             self.classes, self.monitor = names, None
 
-        learned = self.process.memorise(
+        return self.process.memorise(
             self.inputs(rows),
             as_class_numbers(torch.as_tensor(class_numbers(given, names))),
             name or ", ".join(map(str, (names or ())[len(self.classes or ()) :])) or None,
+            names=names,
             then=then,
         )
-        return learned if names is None else learned.named(names)
 
     def forget(self, name: str) -> None:
         """Drop what was memorised under a name: the model is as if it had never been.

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -33,13 +33,6 @@ class Memorised:
     held_out: int
     new_classes: tuple[Any, ...]
     confusions: Mapping[Any, tuple[Any, float]]
-
-    def named(self, names: Sequence[Any]) -> Self:
-        """The same with the names of classes for their numbers."""
-        confusions = {names[each]: (names[other], share) for each, (other, share) in self.confusions.items()}
-        return replace(
-            self, new_classes=tuple(names[each] for each in self.new_classes), confusions=confusions
-        )
 
     def __str__(self) -> str:
         learned = ", ".join(map(str, self.new_classes))
@@ -76,8 +69,13 @@ class Domain(nn.Module, ABC):
         """The belief with the classes learned, and how familiar each row is; None without a memory."""
 
     @abstractmethod
-    def memorise(self, rows: Iterable[ObservedRows], name: str | None) -> Memorised:
-        """Take in labelled rows under a name, outside of gradient descent."""
+    def memorise(
+        self, rows: Iterable[ObservedRows], name: str | None, names: Sequence[Any] | None = None
+    ) -> Memorised:
+        """Take in labelled rows under a name, outside of gradient descent.
+
+        Classes are spoken of by their `names`, those of new ones included, or by number.
+        """
 
     @abstractmethod
     def forget(self, name: str) -> tuple[int, ...]:
@@ -104,7 +102,9 @@ class NoDomain(Domain):
     def judge(self, belief: Belief, observation: Observation | None) -> tuple[Belief, None]:
         return belief, None
 
-    def memorise(self, rows: Iterable[ObservedRows], name: str | None) -> Memorised:
+    def memorise(
+        self, rows: Iterable[ObservedRows], name: str | None, names: Sequence[Any] | None = None
+    ) -> Memorised:
         raise DomainError(_NO_MEMORY)
 
     def forget(self, name: str) -> tuple[int, ...]:

@@ -361,7 +361,9 @@ class DomainMemory(Domain):
     def num_learned(self) -> int:
         return self.readout_weight.shape[1] and self.readout_weight.shape[1] - len(self.classes)
 
-    def memorise(self, rows: Iterable[ObservedRows], name: str | None = None) -> Memorised:
+    def memorise(
+        self, rows: Iterable[ObservedRows], name: str | None = None, names: Sequence[Any] | None = None
+    ) -> Memorised:
         """Labelled rows under a name: centres, prototypes and p-values of their own, and new classes.
 
         Raises:
@@ -385,11 +387,12 @@ class DomainMemory(Domain):
                 "learn new domains of the classes that it knows."
             )
         name = self._free_name(name, new)
+        names = range(known + len(new)) if names is None else names
         counts = torch.bincount(labels, minlength=known)
         for each in new or labels.unique().tolist():
             if counts[each] < FEWEST_PER_CLASS:
                 raise InputError(
-                    f"{FEWEST_PER_CLASS} rows of class {each} are needed, but got {int(counts[each])}."
+                    f"{FEWEST_PER_CLASS} rows of class {names[each]} are needed, but got {int(counts[each])}."
                 )
         before = list(self.sets)
         self.sets.append(self._learned_set(name, given, labels, keys))
@@ -399,14 +402,15 @@ class DomainMemory(Domain):
             for each, (other, share) in confusions.items():
                 if share >= _CONFUSED and counts[each] >= _ENOUGH_TO_TELL:
                     raise InputError(
-                        f"the net cannot tell class {each} from class {other}: {share:.0%} of its rows would "
-                        "be taken for that one. The model is as it was."
+                        f"the net cannot tell class {names[each]} from class {names[other]}: {share:.0%} of "
+                        "its rows would be taken for that one. The model is as it was."
                     )
         except BaseException:
             self.sets = nn.ModuleList(before)  # type: ignore[assignment]
             self._refit()
             raise
-        return Memorised(name, len(labels), self.sets[-1].calibration.shape[-1], tuple(new), confusions)
+        said = {names[each]: (names[other], share) for each, (other, share) in confusions.items()}
+        return Memorised(name, len(labels), self.sets[-1].calibration.shape[-1], tuple(said), said)
 
     def forget(self, name: str) -> tuple[int, ...]:
         """Drop all of a name, as if it had never been; classes behind those that go move down.

@@ -266,6 +266,7 @@ class TuringProcess(nn.Module):
         name: str | None = None,
         *,
         batch_size: int = 256,
+        names: Sequence[Any] | None = None,
         then: Callable[[Memorised], object] = lambda learned: None,
     ) -> Memorised:
         """Learn from labelled rows without training: new classes, or known ones in a new domain.
@@ -278,6 +279,7 @@ class TuringProcess(nn.Module):
             labels: Their class numbers.
             name: What `forget` will drop them by; made of the classes if not given.
             batch_size: How many rows pass at once.
+            names: Of all classes, the new ones included: what is said names them, in place of numbers.
             then: Is told what was learned in the same instant (`SWAPPING`) in which predictions know it.
 
         Returns:
@@ -303,10 +305,10 @@ class TuringProcess(nn.Module):
         inputs = as_inputs(inputs)
         check_labels(labels, count(inputs), self.num_classes + len(labels))
         if not len(labels) or not self.domain.taps:
-            return self.domain.memorise((), name)
+            return self.domain.memorise((), name, names)
         parts = zip(blocks(inputs, batch_size), labels.split(batch_size), strict=True)
         rows = [ObservedRows(self.observe(x, self.domain.taps), y, row_keys(x)) for x, y in parts]
-        return self._with_new_domain(lambda domain: domain.memorise(rows, name), then)
+        return self._with_new_domain(lambda domain: domain.memorise(rows, name, names), then)
 
     def forget(
         self, name: str, *, then: Callable[[tuple[int, ...]], object] = lambda gone: None
