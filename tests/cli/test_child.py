@@ -79,4 +79,4 @@ def test_a_command_keeps_to_its_budget(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2, done.stderr
     assert "a.npz" in done.stderr
-    assert "bytes allowed" in done.stderr
+    assert "--memory" in done.stderr

@@ -212,7 +212,7 @@ def test_a_zip_bomb_is_refused_before_it_goes_off(tmp_path):
     assert path.stat().st_size < 100_000
 
     def attempt():
-        with pytest.raises(UnreadableFileError, match="1000000 bytes"):
+        with pytest.raises(UnreadableFileError, match="and 1000000 are allowed"):
             read_npz(path, most=1_000_000)
 
     assert peak(attempt) < 20_000_000
@@ -292,6 +292,18 @@ def test_a_picture_that_ends_behind_its_pixels_is_not_taken_for_a_whole_one(tmp_
         (tmp_path / "a.png").write_bytes(whole[:end])
         with pytest.raises(UnreadableFileError):
             read_picture(tmp_path / "a.png", "L")
+
+
+def test_a_jpeg_of_scans_without_end_is_refused_before_one_is_decoded(tmp_path):
+    content = io.BytesIO()
+    Image.new("L", (64, 64), 128).save(content, "JPEG", progressive=True)
+    whole = content.getvalue()
+    last, end = whole.rindex(b"\xff\xda"), whole.rindex(b"\xff\xd9")
+    for more, name in ((10, "few.jpg"), (1000, "many.jpg")):
+        (tmp_path / name).write_bytes(whole[:end] + more * whole[last:end] + whole[end:])
+    assert read_picture(tmp_path / "few.jpg", "L").size == (64, 64)
+    with pytest.raises(UnreadableFileError, match=r"many\.jpg has more than 100 scans"):
+        read_picture(tmp_path / "many.jpg", "L")
 
 
 def test_a_large_jpeg_is_decoded_at_no_more_than_is_needed_and_looks_the_same(tmp_path):

@@ -4,6 +4,7 @@ import copy
 import math
 
 import pytest
+import safetensors.torch
 import torch
 
 import totalcal
@@ -74,6 +75,34 @@ def test_a_memory_whose_tensor_has_another_name_is_refused_when_it_is_read(sound
     tensors = sound.tensors.replace(b"domain.group_log_p_at_zero", b"domain.group_log_q_at_zero")
     write_container(tmp_path / "m.totalcal", sound._replace(tensors=tensors))
     with pytest.raises(ModelFileError, match="memory is not as it should be"):
+        totalcal.load(tmp_path / "m.totalcal")
+
+
+FORGED = {
+    "factor": lambda tensor: tensor * math.inf,
+    "mean": lambda tensor: tensor.masked_fill(tensor == tensor[0], math.inf),
+    "centres": lambda tensor: tensor.half(),
+    "prototypes": lambda tensor: tensor[:0],
+    "classes": lambda tensor: tensor.double(),
+    "each_rate": lambda tensor: tensor.repeat(2, 1),
+    "group_start": lambda tensor: tensor[:0],
+}
+
+
+@pytest.mark.parametrize("name", list(FORGED))
+def test_a_memory_of_forged_tensors_is_refused_when_it_is_read(sound, tmp_path, name):
+    tensors = safetensors.torch.load(sound.tensors)
+    tensors[f"model/domain.{name}"] = FORGED[name](tensors[f"model/domain.{name}"]).contiguous()
+    write_container(tmp_path / "m.totalcal", sound._replace(tensors=safetensors.torch.save(tensors)))
+    with pytest.raises(ModelFileError, match=f"m.totalcal: .*(prototypes|{name})"):
+        totalcal.load(tmp_path / "m.totalcal")
+
+
+def test_a_calibrator_of_other_classes_is_refused_when_it_is_read(sound, tmp_path):
+    tensors = safetensors.torch.load(sound.tensors)
+    tensors["model/calibrator.bias"] = torch.zeros(7, dtype=torch.float64)
+    write_container(tmp_path / "m.totalcal", sound._replace(tensors=safetensors.torch.save(tensors)))
+    with pytest.raises(ModelFileError, match=r"calibrator\.bias"):
         totalcal.load(tmp_path / "m.totalcal")
 
 

@@ -16,6 +16,7 @@ skops = pytest.importorskip("skops.io")
 GREEDY = {
     "n_features": HashingVectorizer(n_features=2**28),
     "token_pattern": TfidfVectorizer(token_pattern=r"(a+)+$"),
+    "ngram_range": HashingVectorizer(analyzer="char", ngram_range=(1, 10**6), n_features=16),
     "input": CountVectorizer(input="filename"),
     "degree": PolynomialFeatures(degree=40).fit(np.zeros((2, 8))),
 }
@@ -28,6 +29,13 @@ def test_arguments_that_take_gigabytes_or_hours_are_refused_when_a_file_is_read_
         Steps.unpacked(skops.dumps(pipeline), None)
     with pytest.raises(InputError, match=f"step .*{name}"):
         Steps(pipeline).packed()
+
+
+def test_columns_that_forged_steps_would_allocate_are_counted():
+    step = PolynomialFeatures(2).fit(np.zeros((2, 3)))
+    vars(step).update(_n_out_full=2**27)
+    with pytest.raises(ModelFileError, match="makes 134217728 columns"):
+        Steps.unpacked(skops.dumps(make_pipeline(step)), None)
 
 
 def test_usual_steps_are_read_as_ever():

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from totalcal.files.whole_files import whole_file, write_whole
+from totalcal.files.whole_files import exclusive, whole_file, write_whole
 
 
 def test_the_new_content_takes_the_place_of_the_old_and_leaves_nothing_beside(tmp_path):
@@ -53,3 +53,10 @@ def test_what_a_killed_process_left_goes_when_it_is_nobodys_any_more(tmp_path):
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     write_whole(tmp_path / "a.txt", "whole")
     assert {each.name for each in tmp_path.iterdir()} == {"a.txt", ".a.txt.3.4", ".b.txt.1.2"}
+
+
+def test_where_no_lock_can_be_the_system_says_why_at_once(tmp_path):
+    started = time.monotonic()
+    with pytest.raises(FileNotFoundError), exclusive(tmp_path / "nowhere" / "a.lock", ValueError("busy")):
+        pass
+    assert time.monotonic() - started < 3

@@ -54,8 +54,10 @@ MOST_MEMBERS: Final = 10_000
 MOST_PIXELS: Final = 50_000_000
 PICTURES: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 BYTES_PER_PIXEL: Final = 12  # three copies of four bytes: decoded, turned, brought to the mode
+MOST_SCANS: Final = 100  # of a JPEG, which has ten: each takes 75 bytes, and goes through all pixels
 LARGE_PICTURE: Final = 16_000_000  # pixels: beyond them JPEGs are decoded at a half, a quarter or an eighth
 _BYTES_PER_VALUE: Final = 80  # of JSON, an empty list among others; what is smaller has no commas
+_JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 _ORIENTATION: Final = 0x0112  # of EXIF
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _CHUNK: Final = 1 << 20
@@ -363,7 +365,7 @@ def read_npz(
             name = member.filename.removesuffix(".npy")
             if names is None or name in names:
                 with npz_member(bundle, member) as stream:
-                    arrays[name] = _array(stream, member.file_size, most)
+                    arrays[name] = _array(path, stream, member.file_size, most)
                 most -= arrays[name].nbytes
     return arrays
 
@@ -412,7 +414,7 @@ def npz_member(bundle: "ZipFile", member: "ZipInfo") -> IO[bytes]:
 def read_npy(path: "StrPath", most: int = MOST_BYTES) -> "NDArray[Any]":
     """The array of an `.npy` file, as `read_npz` gives those of an `.npz`."""
     with unreadable(path, "an .npy of numbers", "Save it with numpy.save."), open_regular(path) as stream:
-        return _array(stream, Path(path).stat().st_size, most)
+        return _array(path, stream, Path(path).stat().st_size, most)
 
 
 def map_npy(path: "StrPath") -> "NDArray[Any]":
@@ -427,14 +429,16 @@ def map_npy(path: "StrPath") -> "NDArray[Any]":
         return np.memmap(path, dtype, "c", stream.tell(), shape, order)  # type: ignore[call-overload, no-any-return]
 
 
-def _array(stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
+def _array(path: "StrPath", stream: IO[bytes], size: int, most: int) -> "NDArray[Any]":
     """What an .npy of `size` bytes holds; nothing is allocated until its header agrees with that size."""
     import numpy as np
 
     shape, fortran, dtype = npy_header(stream, size)
     length = size - stream.tell()
     if length > most:
-        raise ValueError(f"its arrays take more than the {most} bytes allowed")
+        raise UnreadableFileError(
+            f"{path} holds {length} bytes, and {most} are allowed: split it, or allow more (--memory)."
+        )
     data = bytearray(length)
     view, place = memoryview(data), 0
     while place < length:
@@ -499,6 +503,8 @@ def read_picture(
     import warnings
 
     content = read_bytes(path, MOST_TEXT)  # a file would allocate what a chunk promises
+    if content.startswith(_JPEG) and content.count(_SCAN) > MOST_SCANS:
+        raise UnreadableFileError(f"{path} has more than {MOST_SCANS} scans: refused. Save it anew.")
     with unreadable(path, "a picture"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, on what it makes of damage
         try:

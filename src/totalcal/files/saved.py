@@ -222,7 +222,7 @@ class Model:
         )
 
     def forget(self, name: str) -> None:
-        """Drop what was memorised under a name: the model is as if it had never been.
+        """Drop what was memorised under a name: the model is as if it had never been, but for its monitor.
 
         Args:
             name: As in `memorise`.
@@ -450,7 +450,7 @@ def _model(
         except UnknownNameError as error:
             raise ModelFileError(f"its domain memory reads this net: {error} {_AS_IT_WAS}") from error
     if _CALIBRATOR + "bias" in state:
-        made.calibrator = TemperatureAndBias(len(state[_CALIBRATOR + "bias"]))
+        made.calibrator = TemperatureAndBias(made.net_classes)
     _check_fit(made, state)
     made.load_state_dict(state)
     broken = not_finite(made)

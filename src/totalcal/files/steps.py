@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from totalcal.data.preprocessing import by_name, numbers
 from totalcal.errors import InputError, MissingExtraError, ModelFileError, TotalcalError
 from totalcal.files.budget import check_room
 
@@ -22,6 +23,7 @@ ColumnKind = Literal["number", "word", "boolean"]
 _TRUSTED = ["numpy.dtype"]  # an imputer's; skops trusts scikit-learn's classes by itself
 _MOST_MEMBERS = 10_000
 _MOST_COLUMNS = 1 << 20
+_MOST_GRAMS = 32  # of all lengths, a long word has as many n-grams as the square of its characters
 _COPIES = 2  # of the numbers that steps make
 _TOKENS = r"(?u)\b\w\w+\b"  # scikit-learn's own
 
@@ -51,11 +53,19 @@ class Steps:
         """The numbers that the model takes, of rows as the user has them.
 
         Args:
-            rows: A data frame, or an array whose columns stand in the order of `columns`.
+            rows: A data frame, whose columns are found by name, or an array in the order of `columns`.
+
+        Raises:
+            InputError: If a column is not there, a number is none, or a step refuses the rows.
         """
-        values = self.transformer.transform(self._table(rows))
+        table = self._table(rows)
+        try:
+            values = self.transformer.transform(table)
+        except (TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"a step of the pipeline refuses the rows ({reason}).") from error
         check_room(
-            2 * 8 * values.shape[0] * values.shape[1], f"what the steps make of {values.shape[0]} rows"
+            _COPIES * 8 * values.shape[0] * values.shape[1], f"what the steps make of {values.shape[0]} rows"
         )
         return np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=np.float64)
 
@@ -109,8 +119,14 @@ class Steps:
         return {"names": names, "columns": None if self.columns is None else [*map(list, self.columns)]}
 
     def _table(self, rows: Any) -> Any:
-        if self.columns is None or hasattr(rows, "iloc"):
+        if self.columns is None:
             return rows
+        if hasattr(rows, "iloc"):
+            table = by_name(rows, [column.name for column in self.columns])
+            for place, column in enumerate(self.columns):
+                if column.kind == "number":
+                    numbers(table.iloc[:, [place]], [column.name], missing=True)
+            return table
         return frame(np.asarray(rows, dtype=object), self.columns)
 
 
@@ -177,7 +193,10 @@ def _check_limits(part: Any, error: type[TotalcalError], seen: set[int] | None =
     sizes = {key: value for key, value in settings.items() if isinstance(value, int) and _is_size(key)}
     if name == "PolynomialFeatures":
         degree = min(part.degree, 64) if isinstance(part.degree, int) else max(part.degree)
-        sizes["degree"] = math.comb(settings.get("n_features_in_", 0) + degree, degree)
+        made = math.comb(settings.get("n_features_in_", 0) + degree, degree)
+        sizes["degree"] = max(made, settings.get("_n_out_full", 0))  # what it allocates
+    if "ngram_range" in settings and max(settings["ngram_range"]) > _MOST_GRAMS:
+        raise error(f"the step {name} has an ngram_range beyond {_MOST_GRAMS}, which no file may have.")
     key = next((key for key, value in sizes.items() if value > _MOST_COLUMNS), None)
     if key is not None:
         raise error(f"the step {name} ({key}) makes {sizes[key]} columns, where {_MOST_COLUMNS} are allowed.")

@@ -59,6 +59,7 @@ def sha256_of(path: Path) -> str:
 def exclusive(lock: Path, busy: Exception) -> Iterator[None]:
     """Hold a lock file, or raise `busy` where another process holds it."""
     held = FileLock(lock, timeout=PATIENCE)
+    lock.touch()  # where there can be no such file, the system says why; a lock would wait for it
     try:
         held.acquire()
     except Timeout as error:

@@ -40,6 +40,10 @@ _SMALLEST_LENGTH = 1e-6
 _AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _FARTHEST = torch.finfo(torch.float32).max
 _STAGES = ("each", "group")  # of the tail probabilities
+_WHOLE = frozenset({"classes", "held_out_labels", "keys"})
+_OF_ROWS = frozenset(  # in their precision
+    {"mean", "factor", "spread", "input_mean", "input_scale", "centres", "prototypes", "tokens"}
+)
 
 
 @dataclass
@@ -479,7 +483,7 @@ class DomainMemory(Domain):
             memory.sets.append(LearnedSet(tensors=theirs, **each))
         for stage in _STAGES:
             memory._tails(stage)  # all are there, whatever the others are called
-        memory._check_shapes()
+        memory._check_tensors()
         memory._refit()
         return memory
 
@@ -670,8 +674,16 @@ class DomainMemory(Domain):
         )
         return known, float((taken == other).double().mean())
 
-    def _check_shapes(self) -> None:
-        """Raises ValueError where tensors of a file do not belong together."""
+    def _check_tensors(self) -> None:
+        """Raises ValueError where tensors of a file do not belong together, or cannot be used."""
+        own = {name: tensor for name, tensor in self.named_buffers() if name != "projection"}
+        for name, tensor in own.items():
+            last = name.rpartition(".")[2]
+            kind = torch.int64 if last in _WHOLE else self.factor.dtype if last in _OF_ROWS else None
+            if (kind or tensor.dtype) != tensor.dtype or tensor.is_floating_point() == (last in _WHOLE):
+                raise ValueError(f"{name} holds {tensor.dtype}")
+            if not last.endswith("_start") and not bool(tensor.isfinite().all()):
+                raise ValueError(f"{name} holds numbers that are not finite")
         if not 0 <= int(self.classes.min()) <= int(self.classes.max()) < self.num_classes:
             raise ValueError(f"classes {self.classes.tolist()} of {self.num_classes}")
         rows = self.calibration.shape[-1]
@@ -688,7 +700,16 @@ class DomainMemory(Domain):
             "each_reference": (columns, self.get_buffer("each_reference").shape[-1]),
             "group_reference": (2, self.get_buffer("group_reference").shape[-1]),
             "held_out": (len(self.held_out_labels), width),
+            **{
+                f"{stage}_{name}": (count, 1)
+                for stage, count in zip(_STAGES, (columns, 2), strict=True)
+                for name in Tails._fields[1:]
+            },
         }
+        if self.tokens_of is not None:
+            expected["tokens"] = (len(self.tokens), self.tokens_of.width)
+        if not len(self.prototypes) or (self.tokens_of is not None and not len(self.tokens)):
+            raise ValueError("there are no prototypes")
         for name, shape in expected.items():
             if tuple(self.get_buffer(name).shape) != shape:
                 raise ValueError(f"{name} has shape {tuple(self.get_buffer(name).shape)}, not {shape}")
