@@ -1,5 +1,6 @@
 """Hostile clients get a clear refusal, and the service stays up."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -144,6 +145,23 @@ def test_a_head_that_trickles_is_refused_in_time_also_on_a_connection_that_was_u
         while trickles(slow) and time.monotonic() - started < 10:
             pass
         assert 1.5 < time.monotonic() - started < 6
+
+
+def test_a_body_in_chunks_of_a_byte_is_refused_before_it_takes_all_of_the_service(serve, client):
+    running = serve(limits=Limits(seconds=20.0))
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as greedy:
+        greedy.sendall(head)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 1 << 22:
+                sent += greedy.send(b"1\r\n \r\n" * 5000)
+        assert sent < 1 << 22  # it was closed, and not after all was read
+    lines = json.dumps([0.5] * 64).join(('{"row": ', "}")).encode()
+    whole = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (lines[:9], lines[9:], b""))
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as usual:
+        usual.sendall(head.replace(b"\r\n\r\n", b"\r\nContent-Type: application/json\r\n\r\n") + whole)
+        assert usual.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_a_client_that_reads_no_answer_is_let_go(serve):

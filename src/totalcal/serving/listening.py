@@ -3,14 +3,16 @@
 import asyncio
 import json
 import socket
+from http import HTTPStatus
 from typing import Any
 
 from totalcal.errors import InputError, MissingExtraError
 from totalcal.serving.app import application
-from totalcal.serving.guard import LOOPBACK, too_slow
+from totalcal.serving.guard import LOOPBACK, RefusalError, too_slow
 from totalcal.serving.service import Service
 
 _CONNECTIONS = 1024
+_MOST_WASTE = 1 << 16  # bytes of a request's chunks that are no body
 
 
 def run(service: Service, host: str = "127.0.0.1", port: int = 8000) -> None:
@@ -60,25 +62,37 @@ def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
     """uvicorn's HTTP/1.1, in which a request's head has to come, and an answer to be read, within this time.
 
     uvicorn itself waits for both for ever, and a thousand such connections would keep everybody else out. The
-    guard sees a request only after its head; it times the body.
+    guard sees a request only after its head; it times the body. A body in chunks of a byte would take all of
+    the event loop, and is refused.
     """
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Impatient(H11Protocol):
         _head_is_due: asyncio.TimerHandle | None = None
         _reading_is_due: asyncio.TimerHandle | None = None
+        _waste = 0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._head_is_due = self.loop.call_later(seconds, self._refuse)
+            self._head_is_due = self.loop.call_later(seconds, self._refuse, too_slow(seconds))
 
         def data_received(self, data: bytes) -> None:
+            for start in range(0, len(data), _MOST_WASTE):
+                if not self.transport.is_closing():
+                    self._piece_received(data[start : start + _MOST_WASTE])
+
+        def _piece_received(self, data: bytes) -> None:
             before = self.cycle
             if self._head_is_due is None and (before is None or before.response_complete):
-                self._head_is_due = self.loop.call_later(seconds, self._refuse)
+                self._head_is_due = self.loop.call_later(seconds, self._refuse, too_slow(seconds))
+            length = 0 if before is None else len(before.body)
             super().data_received(data)
             if self.cycle is not before:
-                self._head_is_due = _cancelled(self._head_is_due)
+                self._head_is_due, self._waste = _cancelled(self._head_is_due), 0
+            elif before is not None:
+                self._waste += len(data) - len(before.body) + length
+                if self._waste > _MOST_WASTE:
+                    self._refuse(RefusalError(400, "the request comes in too many small chunks."))
 
         def eof_received(self) -> bool:  # type: ignore[override]
             """A client that has said all may still listen: it is answered before its connection is closed."""
@@ -101,11 +115,12 @@ def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
             self._reading_is_due = _cancelled(self._reading_is_due)
             super().connection_lost(exc)
 
-        def _refuse(self) -> None:
-            content = json.dumps({"error": too_slow(seconds).reason}).encode()
+        def _refuse(self, refusal: RefusalError) -> None:
+            content = json.dumps({"error": refusal.reason}).encode()
             head = (
-                "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+                f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}\r\n"
+                "content-type: application/json\r\nconnection: close\r\n"
+                f"content-length: {len(content)}\r\n\r\n"
             )
             self.transport.write(head.encode() + content)
             self.transport.close()
