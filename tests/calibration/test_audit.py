@@ -129,9 +129,14 @@ def test_copies_and_strange_rows_have_their_own_reasons(digits, tmp_path):
 
 def test_a_page_shows_rows_and_pictures(digits):
     model, inputs, labels, _ = digits
-    page = totalcal.audit(model, inputs, labels).to_html()
+    queue = totalcal.audit(model, inputs, labels)
+    page = queue.to_html()
     assert "mislabelled" in page
+    assert "What should a person look at?" in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    pictures = inputs.reshape(-1, 1, 8, 8)
+    drawn = totalcal.audit(GaussianNB(), pictures, labels, probabilities=queue.probabilities).to_html()
+    assert (page.count("data:image"), drawn.count("data:image")) == (0, min(len(queue.findings), 200))
 
 
 def test_the_command_writes_the_queue(digits, tmp_path):

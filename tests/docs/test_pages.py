@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from totalcal import __version__
 
 ROOT = Path(__file__).parents[2]
-LINKS_INTO_THE_SITE = ("index.md", "total_calibration.md", "formats.md")
+LINKS_INTO_THE_SITE = ("index.md", "total_calibration.md", "formats.md", "decisions.md")
 PAGES = [
     *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")),
     *(page for page in (ROOT / "docs").glob("*.md") if page.name not in LINKS_INTO_THE_SITE),

@@ -113,7 +113,10 @@ class Audit:
         lead = f"The first {len(shown)} of {len(self.findings)} rows to look at."
         section = Section("queue", "What to look at", lead, blocks_)
         return page(
-            [Chapter("audit", "Audit", "labels", f"{self.rows} rows", [section])], made_from="the rows"
+            [Chapter("audit", "Audit", "labels", f"{self.rows} rows", [section])],
+            made_from="the rows",
+            question="What should a person look at?",
+            about="wrong labels, ambiguous and unfamiliar inputs, copies",
         )
 
 

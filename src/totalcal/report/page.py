@@ -46,8 +46,10 @@ def page(
     chapters: Sequence[Chapter],
     warnings: Sequence[str] = (),
     made_from: str = "the records of the runs",
+    question: str = "Does it know what it does not know?",
+    about: str = "fit, calibration and OOD detection, measured",
 ) -> str:
-    """The whole report as HTML; every string that comes from a user is escaped."""
+    """The whole report as HTML, under a question; every string that comes from a user is escaped."""
     script = _template("sort.js")
     return (
         _environment()
@@ -56,6 +58,8 @@ def page(
             chapters=chapters,
             warnings=warnings,
             made_from=made_from,
+            question=question,
+            about=about,
             style=_template("style.css"),
             script=script,
             script_hash=_content_hash(script),
