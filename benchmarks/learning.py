@@ -22,7 +22,7 @@ over all classes of the test set, and the calibration error of the memory.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +212,9 @@ def neighbours(x: Tensor, y: Tensor, test: Tensor, classes: int) -> Tensor:
     return torch.cat(votes)
 
 
-def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
+def fashion(
+    train_rows: int, test_rows: int, pairs: Sequence[Sequence[int]]
+) -> Iterator[tuple[Task, list[int], nn.Module]]:
     from totalcal_lab.backbones import lenet5
     from totalcal_lab.data import load_set
 
@@ -224,6 +226,7 @@ def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
     splits = {name: ((x - mean) / deviation, y) for name, (x, y) in rows.items()}
     x, y = splits["train"]
     splits |= {"train": (x[:train_rows], y[:train_rows]), "held out": (x[-3000:], y[-3000:])}
+    splits["test"] = (splits["test"][0][:test_rows], splits["test"][1][:test_rows])
     generator = torch.Generator().manual_seed(0)
     test = splits["test"][0][:2000]
     low, high = x.min(), x.max()
@@ -234,7 +237,7 @@ def fashion(train_rows: int) -> Iterator[tuple[Task, list[int], nn.Module]]:
         "shuffled pixels": test.flatten(1)[:, torch.randperm(784, generator=generator)].view_as(test),
         "noise": low + (high - low) * torch.rand(test.shape, generator=generator),
     }
-    for pair in (*PAIRS, ()):
+    for pair in pairs:
         yield Task("fashion", splits, ood), list(pair), lenet5(num_classes=10 - len(pair))
 
 
@@ -376,13 +379,17 @@ def main() -> None:
     parser.add_argument("task", choices=("fashion", "tables", "clinc", "pictures"))
     parser.add_argument("--queries", type=Path, help="CLINC150's data_full.json")
     parser.add_argument("--train-rows", type=int, default=50_000, help="of Fashion-MNIST")
+    parser.add_argument("--test-rows", type=int, default=10_000, help="of Fashion-MNIST")
+    parser.add_argument(
+        "--without", type=int, nargs="*", action="append", help="two clothes, or none; else all of them"
+    )
     parser.add_argument("--epochs", type=int, default=8, help="of Fashion-MNIST's nets")
     parser.add_argument("--per-class", type=int, default=100, help="queries or pictures")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     torch.set_num_threads(1)
     jobs = {
-        "fashion": lambda: fashion(given.train_rows),
+        "fashion": lambda: fashion(given.train_rows, given.test_rows, given.without or (*PAIRS, ())),
         "tables": tables,
         "clinc": lambda: clinc(given.queries, given.per_class),
         "pictures": lambda: pictures(given.per_class),
@@ -392,7 +399,8 @@ def main() -> None:
         process = trained(task, net, known, given.epochs)
         layers = net.read if isinstance(net, Kept) else "auto"
         train, held_out = (task.of(split, known) for split in ("train", "held out"))
-        totalcal.remember(process, train, held_out, layers, progress=False)
+        model = totalcal.calibrate(process.backbone, train, held_out, layers=layers, progress=False)
+        process = model.process
         lines = list(noticed(task, process, left_out, known))
         if left_out:
             lines += learned(task, process, left_out, known)
