@@ -307,8 +307,8 @@ def test_a_model_that_predicts_from_rows_says_that_they_are_in_the_file(tmp_path
 def simulated(repetitions, rows):
     """False alarms, correct answers that are asked about, coverage of sets: means over held-out sets."""
     found = []
-    test, truth = drawn(2000, 10**6)
     for seed in range(repetitions):
+        test, truth = drawn(2000, 10**6 + seed)
         prediction = calibrated(rows, seed + 1, alpha=0.1, beta=0.1).predict(test)
         verdicts = np.array(prediction.decision)
         right = (prediction.labels == truth.numpy()) & (verdicts != "not my domain")
@@ -318,9 +318,10 @@ def simulated(repetitions, rows):
 
 
 def check(rates, errors):
-    assert rates[0] <= 0.1 + 3 * errors[0] + 0.01  # the test rows are a sample, too
-    assert rates[1] <= 0.1 + 3 * errors[1] + 0.01
-    assert rates[2] >= 0.9 - 3 * errors[2] - 0.01
+    print(f"{rates.round(4)} ± {errors.round(4)}")  # pytest -rP shows it
+    assert rates[0] <= 0.1 + 3 * errors[0]
+    assert rates[1] <= 0.1 + 3 * errors[1]
+    assert rates[2] >= 0.9 - 3 * errors[2]
 
 
 @pytest.mark.parametrize("rows", [100, 400, 2000])

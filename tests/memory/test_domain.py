@@ -1,6 +1,7 @@
 """The memory: distances by brute force, a rank by hand, promises by simulation, and what it learns."""
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -309,8 +310,9 @@ def test_rows_of_known_classes_from_a_new_domain_become_familiar_and_all_else_st
     said = memory.memorise([observed(*part) for part in parts], "moved")
     assert (said.new_classes, memory.num_learned) == ((), 0)
     for level in (0.05, 0.1, 0.2):
-        assert (familiarity(memory, moved) <= level).double().mean() < 1.5 * level
-        assert (familiarity(memory, own) <= level).double().mean() < 1.5 * level
+        by_chance = 3 * math.sqrt(level * (1 - level) * (1 / 120 + 1 / 400))  # 120 rows carry the p-values
+        assert (familiarity(memory, moved) <= level).double().mean() < level + by_chance
+        assert (familiarity(memory, own) <= level).double().mean() < level + by_chance
     assert (familiarity(memory, elsewhere) <= 0.05).double().mean() > 0.99
 
 
