@@ -12,7 +12,8 @@ from totalcal import Costs, Coverage, PerClass, Risk, Thresholds
 from totalcal.decisions.costs import mean_with_interval
 from totalcal.decisions.deciding import HeldOut, decide, group_classes
 from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN, Gate
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.predictions import PredictionSets, fewest_rows
+from totalcal.decisions.rules import rows_for
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.predicting.answers import answers
 from totalcal.types import DETERMINISTIC, Familiarity, PointMass, Predictive
@@ -262,6 +263,37 @@ def test_sets_cover_each_class_where_common_ones_fail_some():
 def test_sets_cover_each_class_over_five_hundred_held_out_sets(rows, tied):
     means, errors = covered(500, rows, (1, 2, 3, 0, 0), tied)
     assert (means >= 0.9 - 3 * errors).all()
+
+
+def covered_groups(repetitions, rows, tied=False):
+    """The share of sets that hold the true class, for each group that rare classes make with rows enough."""
+    found = []
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        known, _ = held_out(rows, noise, tied=tied, shares=MANY)
+        groups = known.groups_of_true(rows_for(0.1))
+        sets = PredictionSets.fitted(known.prediction, known.labels, 0.9, groups=groups)
+        logits, labels, strange = world(2000, noise, MANY)
+        logits = logits.round() if tied else logits
+        held = sets(predicted(logits, strange, strange))[np.arange(2000), labels]
+        enough = [each for each, scores in enumerate(sets.by_group) if len(scores) >= fewest_rows(0.9)]
+        of_row = np.array(groups)[labels]
+        found += [held[of_row == each].mean() for each in enough if (of_row == each).any()]
+    return np.mean(found), np.std(found) / np.sqrt(repetitions), len(found) / repetitions
+
+
+def test_sets_cover_each_group_of_rare_classes():
+    mean, error, groups = covered_groups(40, 200)
+    assert mean >= 0.9 - 3 * error
+    assert groups > 5
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("rows", [100, 300, 1000])
+def test_sets_cover_each_group_of_rare_classes_over_five_hundred_held_out_sets(rows, tied):
+    mean, error, _ = covered_groups(500, rows, tied)
+    assert mean >= 0.9 - 3 * error
 
 
 # --- costs ---
