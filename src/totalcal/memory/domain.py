@@ -1,4 +1,4 @@
-"""The slot for the memory: how familiar is an input, and is it of a class learned since? (docs/domain.md)"""
+"""The slot for the memory: how familiar is an input, and is it of a class learned since? (docs/memory.md)"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence

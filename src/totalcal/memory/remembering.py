@@ -50,7 +50,7 @@ def remember(
         prototypes: How many; a fifth of the training rows if they are few.
         widest: Features wider than this, all layers together, are projected at random.
         fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
-            + τ). Off by default: fading costs calibration under corruption (docs/domain.md).
+            + τ). Off by default: fading costs calibration under corruption (docs/memory.md).
         keep_rows: Whether features of up to 256 held-out rows are kept. Predictions are the same without
             them, but no new class can be learned.
         batch_size: How many rows pass at once.
