@@ -87,9 +87,9 @@ def test_a_picture_that_does_not_fit_into_the_share_of_a_process_is_one_line(tmp
     """Two processes and this one share the budget: in a third of 120 MB there is no room for 60 MB."""
     for name in "ab":
         Image.new("RGB", (2240, 2240)).save(tmp_path / f"{name}.png")
-    monkeypatch.setattr(budget, "_limit", budget.held() + 120 * 2**20)
+    monkeypatch.setattr(budget, "limit", budget.held() + 120 * 2**20)
     assert len(list(rows_of(tmp_path, RESIZED, workers=0).chunks(1))) == 2
-    monkeypatch.setattr(budget, "_limit", budget.held() + 120 * 2**20)
+    monkeypatch.setattr(budget, "limit", budget.held() + 120 * 2**20)
     with pytest.raises(InputError, match="--workers 0") as refused:
         list(rows_of(tmp_path, RESIZED, workers=2).chunks(1))
     assert "\n" not in str(refused.value)
