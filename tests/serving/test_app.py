@@ -62,6 +62,28 @@ def test_the_protocol_describes_itself_and_its_model(client):
     assert client.get("/v2/models/other").status_code == 404
 
 
+@pytest.mark.parametrize("choice", [totalcal.Costs([[0, 1], [9, 0]], ask=0.4), totalcal.PerClass()])
+def test_it_decides_by_costs_or_by_class_and_says_its_promise(choice):
+    noise = torch.Generator().manual_seed(0)
+    given = torch.rand(900, 1, generator=noise, dtype=torch.float64)
+    labels = torch.bernoulli(1 - given[:, 0], generator=noise).long()
+    given = torch.cat([given, 1 - given], 1)
+    model = totalcal.calibrate_probabilities(given[:800], labels[:800], decisions=choice, classes=["a", "b"])
+    expected, running = model.predict(given[800:]), Running(Service(model))
+    try:
+        with running.client() as client:
+            found = client.post("/predict", json={"rows": given[800:].tolist()}).json()["predictions"]
+            about = client.get("/about").json()
+    finally:
+        running.stop()
+    assert [each["class"] for each in found] == expected.labels.tolist()
+    assert [each["decision"] for each in found] == expected.decision
+    within = [["a" in each["set"], "b" in each["set"]] for each in found]
+    np.testing.assert_array_equal(within, expected.set(0.9))
+    assert about["gate"] == model.gate.promise
+    assert about["monitor"]["accepted_by_class"].keys() == set(expected.labels)
+
+
 def test_an_id_comes_back(client, digits):
     assert infer(client, digits[0][:1], id="seven").json()["id"] == "seven"
     assert "id" not in infer(client, digits[0][:1]).json()
@@ -73,14 +95,18 @@ class Texts(torch.nn.Module):
         self.words, self.classes = torch.nn.Embedding(9, 4), torch.nn.Linear(4, 3)
 
     def forward(self, ids, mask):
-        return self.classes((self.words(ids) * mask.unsqueeze(-1)).sum(1))
+        counts = ~mask if mask.dtype == torch.bool else mask
+        return self.classes((self.words(ids) * counts.unsqueeze(-1)).sum(1))
 
 
-def test_a_model_of_several_tensors_takes_them_by_name():
+@pytest.mark.parametrize(
+    ("datatype", "mask"), [("FP32", np.ones((4, 3), np.float32)), ("BOOL", np.eye(4, 3) > 0)]
+)
+def test_a_model_of_several_tensors_takes_them_by_name(datatype, mask):
     torch.manual_seed(0)
     saved = Model(totalcal.etp(Texts(), num_classes=3))
-    ids, mask = np.arange(12).reshape(4, 3) % 9, np.ones((4, 3), np.float32)
-    parts = [("ids", "INT64", ids), ("mask", "FP32", mask)]
+    ids = np.arange(12).reshape(4, 3) % 9
+    parts = [("ids", "INT64", ids), ("mask", datatype, mask)]
 
     def tensors(rows=slice(None)):
         return [
