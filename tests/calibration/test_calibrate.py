@@ -122,6 +122,13 @@ def test_with_as_many_rows_as_are_asked_for_nothing_is_missing(rates):
     assert [bar.verdict for bar in model.gate.bars] == ["not my domain", "ask"]
 
 
+@pytest.mark.parametrize("rates", [{"alpha": 5}, {"beta": 0.0}])
+def test_rates_that_are_no_shares_are_refused_before_a_row_is_looked_at(rates):
+    (name,) = rates
+    with pytest.raises(InputError, match=name):
+        totalcal.calibrate(too_sure(), iter(()), iter(()), **rates)
+
+
 def test_groups_are_kept_together():
     model = calibrated(groups=[k // 10 for k in range(300)])
     assert "groups" in model.summary.split

@@ -243,6 +243,12 @@ def test_the_bar_goes_along_with_the_model(model, tmp_path):
     assert again.decide(rows).verdicts == gate.decide(model, rows).verdicts
 
 
+@pytest.mark.parametrize("rule", ["5%", {"risk": 0.05}])
+def test_what_is_no_rule_is_refused_with_those_that_are(rule):
+    with pytest.raises(GateError, match=r"0\.05.*Risk"):
+        Gate.fitted(*dirichlets(300), rule)
+
+
 def test_a_rate_alone_is_a_rule_and_familiarity_is_its_statistic():
     inputs, labels = torch.randn(400, 4), torch.randint(3, (400,))
     model = softmax(torch.nn.Linear(4, 3), num_classes=3)

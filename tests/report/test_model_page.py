@@ -121,6 +121,11 @@ def test_the_model_is_as_it_was_after_a_report(model, report):
     assert model.summary is not None
 
 
+def test_sets_without_names_are_refused_in_words(model):
+    with pytest.raises(InputError, match="letters"):
+        model.report((torch.zeros(3, 2), torch.zeros(3, dtype=torch.long)), ood=torch.zeros(3, 2))
+
+
 def test_a_report_is_a_page_or_a_card(report, tmp_path):
     with pytest.raises(InputError, match="html"):
         report.save(tmp_path / "report.pdf")

@@ -24,7 +24,7 @@ from totalcal.decisions.discoveries import promise_of_discoveries
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.predictions import PredictionSets, fewest_rows
-from totalcal.decisions.rules import rows_for
+from totalcal.decisions.rules import check_share, rows_for
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.files.steps import Steps, columns_of
@@ -109,8 +109,8 @@ def calibrate(
         A `totalcal.Model`: predict, memorise, report, save. `totalcal.load` gives the same type.
 
     Raises:
-        InputError: If the net gives probabilities and not logits, if most of the held-out rows are training
-            rows, or if there are too few of them for anything.
+        InputError: If a rate is not between 0 and 1, if the net gives probabilities and not logits, if most
+            of the held-out rows are training rows, or if there are too few of them for anything.
         LabelError: If labels are not classes of the net.
 
     Example:
@@ -120,6 +120,8 @@ def calibrate(
         >>> model.predict(100 + inputs[:2]).decision
         ['not my domain', 'not my domain']
     """
+    check_share(alpha, "alpha")
+    check_share(beta, "beta")
     start, train, held_out = _start(net, train, held_out, classes, batch_size)
     process = start.process
     inputs, labels = _gathered(held_out, batch_size)
@@ -202,6 +204,7 @@ def calibrate_probabilities(
         >>> bool(abs(model.predict(sure).confidence[0] - 0.75) < 0.03)
         True
     """
+    check_share(beta, "beta")
     names = None if classes is None else tuple(classes)
     given, truth = check_predictions(both_columns(plain(probabilities)), label_numbers(labels, names))
     inputs, numbers = torch.from_numpy(given), torch.from_numpy(truth).long()

@@ -13,7 +13,7 @@ from torch import Tensor
 from totalcal.calibration.calibrator import NoCalibrator
 from totalcal.decisions.costs import mean_with_interval
 from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN
-from totalcal.errors import GateError, LabelError
+from totalcal.errors import GateError, InputError, LabelError
 from totalcal.inputs import Inputs, as_class_numbers, as_inputs, blocks, check_labels, joined, labelled
 from totalcal.report.model_page import ClassRates, Cover, Judged, ModelReport, OODSet, RefusedRow
 from totalcal.scores.arrays import label_numbers, plain
@@ -42,7 +42,13 @@ def report_on(
 
     Returns:
         The report: `save("report.html")` or `save("card.md")`.
+
+    Raises:
+        InputError: If the OOD sets have no names.
+        LabelError: If test rows have no labels, or some that are no classes.
     """
+    if ood is not None and not isinstance(ood, Mapping):
+        raise InputError('`ood` names its sets: give a mapping such as {"letters": letters}.')
     inputs, labels = _labelled(model, test, batch_size)
     started = time.perf_counter()
     after = _predicted(model, inputs, batch_size)

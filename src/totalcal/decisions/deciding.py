@@ -35,7 +35,6 @@ from totalcal.decisions.rules import (
     Flags,
     Risk,
     Rule,
-    check_share,
     conformal_quantile,
     rows_for,
 )
@@ -158,7 +157,6 @@ def decide(choice: Choice | None, held_out: HeldOut, alpha: float, beta: float) 
         GateError: If a choice cannot be kept on these rows, or, without a choice, nothing can be promised.
         LabelError: If thresholds are of classes that there are not.
     """
-    check_share(alpha, "alpha")
     if isinstance(choice, Costs):
         return _of_costs(choice, held_out)
     if isinstance(choice, Thresholds):

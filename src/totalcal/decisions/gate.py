@@ -418,8 +418,12 @@ def _sampling(content: Mapping[str, Any]) -> Sampling:
 
 def _rule(given: Rule | float | None) -> Rule:
     """A number is a rate of false rejections."""
-    if given is None or isinstance(given, float):
+    if given is None or isinstance(given, int | float):
         return FalseRejection() if given is None else FalseRejection(given)
+    if not hasattr(given, "threshold"):
+        raise GateError(
+            f"a rule is a rate, such as 0.05, or one of totalcal.decisions, such as Risk(0.02), not {given!r}."
+        )
     return given
 
 
