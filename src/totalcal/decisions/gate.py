@@ -422,7 +422,7 @@ def _rule(given: Rule | float | None) -> Rule:
         return FalseRejection() if given is None else FalseRejection(given)
     if not hasattr(given, "threshold"):
         raise GateError(
-            f"a rule is a rate, such as 0.05, or one of totalcal.decisions, such as Risk(0.02), not {given!r}."
+            f"a rule is a rate, such as 0.05, or one of totalcal.decisions, as Risk(0.02), not {given!r}."
         )
     return given
 
