@@ -128,7 +128,7 @@ class Model:
         while True:
             with SWAPPING:
                 classes, sets, domain = self.classes, self.valid_sets, self.process.domain
-            prediction = self.process.eval().predict(inputs, draws=draws, seed=seed, context=given)
+            prediction = self.process.predict(inputs, draws=draws, seed=seed, context=given)
             if self.process.domain is domain:  # else it memorised meanwhile: other names and sets
                 return replace(prediction, sets=sets, gate=self.gate, classes=classes)
 

@@ -638,7 +638,7 @@ class TuringProcess(nn.Module):
                 context = Batch(embedding[:, :length], context.labels.to(embedding.device))
                 embedding = embedding[:, length:]
             belief = self.calibrator(self._belief(embedding, context, noise))
-            check_predicted(belief.mean, as_inputs(inputs), self)
+            check_predicted(belief.mean, inputs, self)
             if not taps or mean is None:
                 return belief, None
             at_means = self._belief(mean.unsqueeze(0)[:, length:], None, MEANS)
