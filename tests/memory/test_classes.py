@@ -111,11 +111,21 @@ def test_temperature_and_bias_are_those_of_scipy() -> None:
     scores[torch.arange(90), labels] += 1
     t, b = fitted_constants(scores, labels, known=2)
 
+    truth = 0.999 * torch.nn.functional.one_hot(labels, 3) + 0.001 / 3
+
     def loss(values: np.ndarray) -> float:
         logits = values[0] * scores + values[1] * torch.tensor([0.0, 0.0, 1.0])
-        return float(torch.nn.functional.cross_entropy(logits, labels))
+        return float(torch.nn.functional.cross_entropy(logits, truth))
 
     assert_allclose([t, b], minimize(loss, [1.0, 0.0]).x, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [5, 50])
+def test_rows_that_were_all_told_right_are_no_certainty(count: int) -> None:
+    means, _, labels = known()
+    found, _ = readout(10 * means, [learned_at(40, count, 2)], 10 * means[labels], labels)
+    told = found.logits(rows_at(40, 200, 2)).softmax(-1)[:, 2]
+    assert 1e-4 < 1 - told.mean() < 3e-3
 
 
 def test_two_sets_of_rows_merge_to_their_union_in_any_order() -> None:
