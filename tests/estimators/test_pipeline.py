@@ -157,7 +157,10 @@ def test_a_row_that_a_step_refuses_is_named_and_the_others_are_answered(tmp_path
     (tmp_path / "rows.csv").write_text("colour\nred\npurple\nblue\n")
     done = predict_file(tmp_path / "p.totalcal", tmp_path / "rows.csv", tmp_path / "out.csv")
     assert (done.rows, done.bad_rows) == (3, 1)
-    assert "row 1,is refused by a step (Found unknown categories" in (tmp_path / "out.csv.bad").read_text()
+    assert (
+        "row 1,cannot be used: a step of the pipeline refuses the rows (Found unknown categories"
+        in (tmp_path / "out.csv.bad").read_text()
+    )
 
 
 def test_a_service_takes_numbers_and_says_so(fitted, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from totalcal.errors import InputError, ShapeError
+from totalcal.errors import InputError, NotFiniteError, ShapeError
 from totalcal.files.reading import read_picture
 
 if TYPE_CHECKING:  # pictures are read for exported models too, where there may be no torch
@@ -132,12 +132,77 @@ class Preprocessing:
         return cls(values.shape[1:], torch.from_numpy(values.mean(axis=0)), torch.from_numpy(scale), names)
 
     def __call__(self, rows: npt.ArrayLike, dtype: "torch.dtype | None" = None) -> "Tensor":
-        """The rows as a model takes them, in float32 unless given; the arithmetic is in float64."""
+        """The rows as a model takes them, in float32 unless given; the arithmetic is in float64.
+
+        The columns of a data frame are found by name, as those of a file, if the model knows names.
+        """
         import torch
 
-        values = torch.from_numpy(np.asarray(rows, dtype=np.float64).copy())  # the rows may be read-only
+        given = numbers(by_name(rows, self.columns), self.columns)
+        values = torch.from_numpy(given.copy())  # the rows may be read-only
         if values.shape[1:] != self.shape:
             raise ShapeError(
                 f"the model takes rows of shape {self.shape}, but these have {tuple(values.shape[1:])}."
             )
         return ((values - self.mean) / self.scale).to(dtype or torch.float32)
+
+
+def by_name(rows: Any, columns: Sequence[str] | None) -> Any:
+    """The columns of a data frame that a model knows, in its order; anything else as it is.
+
+    Raises:
+        InputError: If a column is not there.
+    """
+    if columns is None or not hasattr(rows, "iloc"):
+        return rows
+    there = {str(name): name for name in rows.columns}
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise InputError(f"the table lacks the column {missing[0]!r} ({len(missing)} are missing).")
+    return rows[[there[name] for name in columns]]
+
+
+def numbers(
+    rows: Any, columns: Sequence[str] | None = None, *, missing: bool = False
+) -> npt.NDArray[np.float64]:
+    """Rows in float64; what is missing in a data frame is NaN.
+
+    Args:
+        rows: A data frame, or anything that is like an array.
+        columns: Their names, if a message can name them.
+        missing: Whether values may be missing, as before an imputer.
+
+    Raises:
+        InputError: If a value is not a number.
+        NotFiniteError: If one is not finite and stands in a column with a name.
+
+    >>> numbers([[1, 2]], ["a", "b"])
+    array([[1., 2.]])
+    """
+    try:
+        values = (
+            rows.to_numpy(np.float64, na_value=np.nan) if hasattr(rows, "iloc") else np.asarray(rows, float)
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(_not_a_number(np.asarray(rows, dtype=object), columns) or str(error)) from error
+    if not missing and columns is not None and values.ndim == 2 and not np.isfinite(values.sum()):
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad) and values.shape[1] == len(columns):
+            raise NotFiniteError(
+                f"the column {columns[bad[0, 1]]!r} holds NaN or infinity in row {bad[0, 0]}; of "
+                f"{len(values)} rows {len(np.unique(bad[:, 0]))} have some. Drop or impute them."
+            )
+    return values
+
+
+def _not_a_number(values: npt.NDArray[np.object_], columns: Sequence[str] | None) -> str | None:
+    """Where the first value stands that is no number."""
+    for place in np.ndindex(values.shape):
+        try:
+            float(values[place])
+        except (TypeError, ValueError):
+            shown = f"{values[place]!r:.60} in row {place[0]}, which is not a number"
+            if columns is None or len(place) != 2 or values.shape[1] != len(columns):
+                return f"the rows hold {shown}."
+            return f"the column {columns[place[1]]!r} holds {shown}."
+    return None

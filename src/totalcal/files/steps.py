@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from totalcal.data.preprocessing import by_name, numbers
 from totalcal.errors import InputError, MissingExtraError, ModelFileError, TotalcalError
 from totalcal.files.budget import check_room
 
@@ -52,9 +53,17 @@ class Steps:
         """The numbers that the model takes, of rows as the user has them.
 
         Args:
-            rows: A data frame, or an array whose columns stand in the order of `columns`.
+            rows: A data frame, whose columns are found by name, or an array in the order of `columns`.
+
+        Raises:
+            InputError: If a column is not there, a number is none, or a step refuses the rows.
         """
-        values = self.transformer.transform(self._table(rows))
+        table = self._table(rows)
+        try:
+            values = self.transformer.transform(table)
+        except (TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"a step of the pipeline refuses the rows ({reason}).") from error
         check_room(
             _COPIES * 8 * values.shape[0] * values.shape[1], f"what the steps make of {values.shape[0]} rows"
         )
@@ -110,8 +119,14 @@ class Steps:
         return {"names": names, "columns": None if self.columns is None else [*map(list, self.columns)]}
 
     def _table(self, rows: Any) -> Any:
-        if self.columns is None or hasattr(rows, "iloc"):
+        if self.columns is None:
             return rows
+        if hasattr(rows, "iloc"):
+            table = by_name(rows, [column.name for column in self.columns])
+            for place, column in enumerate(self.columns):
+                if column.kind == "number":
+                    numbers(table.iloc[:, [place]], [column.name], missing=True)
+            return table
         return frame(np.asarray(rows, dtype=object), self.columns)
 
 

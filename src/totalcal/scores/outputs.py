@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from totalcal.data.preprocessing import numbers
 from totalcal.errors import InputError, LabelError, ShapeError
 from totalcal.files.budget import room
 from totalcal.files.predicting.tables import read_table
@@ -90,7 +91,10 @@ def _check_labels(
     path: str | os.PathLike[str], shape: tuple[int, ...], labels: tuple[int, ...] | None, needed: bool
 ) -> None:
     if needed and labels is None:
-        raise InputError(f"{path} holds no `{_LABELS}`; a test set needs them.")
+        raise InputError(
+            f"{path} holds no `{_LABELS}`, and a test set needs them: an array of an .npz, or a column of a "
+            "table (--label NAME)."
+        )
     rows = shape[-2:-1] if len(shape) > 1 else shape
     if not rows or (labels is not None and labels != rows):
         raise ShapeError(f"{path} holds outputs of shape {shape} and labels of shape {labels}.")
@@ -113,9 +117,14 @@ def both_columns(probabilities: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _of_table(path: Path, label: str) -> SavedOutputs:
+    from pandas import to_numeric
+
     frame = read_table(path)
     given = frame.drop(columns=label) if label in frame.columns else frame
     strange = [str(name) for name in given.columns if given[name].dtype.kind not in "fiu"]
+    for name in given.columns:
+        if str(name) in strange and to_numeric(given[name], errors="coerce").notna().any():
+            numbers(given[[name]], [str(name)])  # of a column of numbers it names the first that is none
     if strange or not len(given.columns):
         raise InputError(
             f"{path} must hold probabilities and a column {label!r}, but it holds "
@@ -123,7 +132,7 @@ def _of_table(path: Path, label: str) -> SavedOutputs:
             "--label NAME."
         )
     names = tuple(map(str, given.columns))
-    outputs = both_columns(given.to_numpy(dtype=np.float64))
+    outputs = both_columns(numbers(given, names))
     if label not in frame.columns:
         return SavedOutputs(outputs, "probabilities", None, names if len(names) > 1 else None)
     labels = frame[label].to_numpy()
@@ -132,6 +141,12 @@ def _of_table(path: Path, label: str) -> SavedOutputs:
     words = np.array([str(each) for each in labels])
     if set(words) <= set(names):
         return SavedOutputs(outputs, "probabilities", class_numbers(words, names), names)
+    if labels.dtype.kind not in "biuf":
+        raise LabelError(
+            f"the column {label!r} of {path} holds {next(str(word) for word in words if word not in names)!r}, "
+            f"which is none of the columns of probabilities: {', '.join(names[:5])}"
+            f"{', …' if len(names) > 5 else ''}."
+        )
     return SavedOutputs(outputs, "probabilities", labels)
 
 

@@ -43,7 +43,7 @@ def test_bad_rows_are_named_and_the_others_get_their_line(model_file, table, tmp
     assert (tmp_path / "out.csv.bad").read_text().splitlines() == [
         "row 2,holds a value that is not a number in the column 'sepal width (cm)'",
         'row 4,"has 3 columns, the header has 4"',
-        "row 6,holds NaN or infinity",
+        "row 6,holds NaN or infinity in the column 'sepal width (cm)'",
     ]
     names = [line["row"] for line in lines(tmp_path / "out.csv")]
     assert names == [f"row {number}" for number in range(150) if number not in (2, 4, 6)]

@@ -90,9 +90,9 @@ def test_bad_rows_are_named_wherever_they_stand(read, perhaps_pyarrow):
         ("row 1", "holds a value that is not a number in the column 'a'"),
         ("row 2", "has 3 columns, the header has 2"),
         ("row 3", "has 0 columns, the header has 2"),
-        ("row 4", "holds NaN or infinity"),
-        ("row 5", "holds NaN or infinity"),
-        ("row 6", "holds NaN or infinity"),
+        ("row 4", "holds NaN or infinity in the column 'a'"),
+        ("row 5", "holds NaN or infinity in the column 'b'"),
+        ("row 6", "holds NaN or infinity in the column 'a'"),
         ("row 7", "holds a value that is not a number in the column 'a'"),
         ("row 8", "holds a value that is not a number in the column 'a'"),
     ]
@@ -201,8 +201,8 @@ def test_whole_numbers_and_truths_are_numbers_and_what_is_missing_is_named(write
     (chunk,) = rows_of(write(table), UNNAMED).chunks(10)
     assert chunk.values.tolist() == [[1, 1]]
     assert [tuple(complaint) for complaint in chunk.complaints] == [
-        ("row 1", "holds NaN or infinity"),
-        ("row 2", "holds NaN or infinity"),
+        ("row 1", "holds NaN or infinity in the column 'a'"),
+        ("row 2", "holds NaN or infinity in the column 'b'"),
     ]
 
 

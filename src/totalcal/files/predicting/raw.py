@@ -95,7 +95,7 @@ class RawTable:
             return dict(zip(table, self.steps(_as_table(list(table.values()))), strict=True))
         except ValueError as error:
             if len(table) == 1:
-                reasons[next(iter(table))] = f"is refused by a step ({str(error).partition(chr(10))[0]})"
+                reasons[next(iter(table))] = f"cannot be used: {str(error).removesuffix('.')}"
                 return {}
         passed: dict[int, Any] = {}
         for place, row in table.items():

@@ -55,6 +55,7 @@ class TableFile:
             file.seek(self._start)
             self._header = next(self._records(file), []) if plain is None else plain
         self._places = _places(path, self._header, preprocessing)
+        self._columns = [self._header[place] for place in self._places]
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
         row, counts = 0, _block_sizes(size, skip)
@@ -93,7 +94,7 @@ class TableFile:
         values = _by_arrow(block, len(self._header), self._places)
         if values is None or len(values) != count:
             return self._by_hand(csv.reader(io.StringIO(text, newline="")), row)
-        return Chunk.checked(row_names(row, count), values, {})
+        return Chunk.checked(row_names(row, count), values, {}, self._columns)
 
     def _by_hand(self, records: Iterable[list[str]], row: int) -> Chunk:
         rows: list[list[float]] = []
@@ -107,7 +108,7 @@ class TableFile:
                 rows[-1] = [number(fields[column]) for column in self._places]
             except ValueError:
                 reasons[place] = f"{_NO_NUMBER} in the column {self._without_number(fields)!r}"
-        return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons)
+        return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons, self._columns)
 
     def _without_number(self, fields: list[str]) -> str:
         for column in self._places:
@@ -147,7 +148,7 @@ class ColumnFile:
         with opened_columns(self.path) as file:
             batches = record_batches(file, self._columns, size, skip)
             for values in _regrouped(map(self._values, batches), size):
-                yield Chunk.checked(row_names(row, len(values)), values, {})
+                yield Chunk.checked(row_names(row, len(values)), values, {}, self._columns)
                 row += len(values)
 
     def state(self) -> list[FileState]:
