@@ -8,7 +8,9 @@ from collections import OrderedDict
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
+import totalcal
 from totalcal.errors import InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, call
 from totalcal.memory.distances import pooled_map
@@ -16,6 +18,13 @@ from totalcal.memory.features import Collector, Tap, collecting, found_taps, tap
 from totalcal.nets import mlp, small_convnet
 
 from ..nets import lenet5, lstm, resnet18
+
+
+class Causal(nn.Conv1d):
+    """A convolution that looks back only."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return super().forward(nn.functional.pad(rows, (2, 0)))
 
 
 class VisionTransformer(nn.Module):
@@ -194,6 +203,18 @@ EXPECTED = {
             "dropout (vector, 12)",
         ],
     ),
+    "conv1d with a norm of its weights": (
+        lambda: nn.Sequential(
+            nn.Sequential(weight_norm(nn.Conv1d(2, 4, 3)), nn.ReLU()), nn.Flatten(), nn.Linear(16, 3)
+        ),
+        torch.randn(5, 2, 6),
+        ["0.1 (map, 8)", "2 (input) (vector, 16)"],
+    ),
+    "conv1d of one's own": (
+        lambda: nn.Sequential(Causal(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 3)),
+        torch.randn(5, 2, 6),
+        ["1 (map, 8)", "3 (input) (vector, 24)"],
+    ),
     "conv1d": (
         lambda: nn.Sequential(nn.Conv1d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)),
         torch.randn(5, 2, 6),
@@ -273,6 +294,55 @@ def test_an_attention_mask_says_what_is_padding() -> None:
     features = collected(net, found(net, inputs), inputs).features["bert.layer.1"]
     assert features.rows is not None
     assert features.rows.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+class Attending(nn.Module):
+    """A text classifier as torch's tutorials have it: its mask is an argument, or made of the tokens."""
+
+    def __init__(self, batch_first: bool = True, makes_mask: bool = False) -> None:
+        super().__init__()
+        self.words = nn.Embedding(30, 8)  # knows of no padding
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
+        self.blocks, self.classes = nn.TransformerEncoder(layer, 2), nn.Linear(8, 3)
+        self.batch_first, self.makes_mask = batch_first, makes_mask
+
+    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+        padding = ids == 7 if self.makes_mask else padding
+        words = self.words(ids)
+        words = words if self.batch_first else words.transpose(0, 1)
+        states = self.blocks(words, src_key_padding_mask=padding)
+        return self.classes(states[:, 0] if self.batch_first else states[0])
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", ["a mask by name", "a mask by place", "a mask of what counts", "tokens"])
+def test_tokens_that_attention_leaves_out_do_not_count(kind: str, batch_first: bool) -> None:
+    ids, mask = TOKENS.clamp(8, 29).clone(), torch.arange(6) >= torch.tensor([[2], [6], [1], [3]])
+    net = Attending(batch_first, makes_mask=kind == "tokens").eval()
+    inputs: Inputs = {"ids": ids, "padding": mask}
+    if kind == "a mask by place":
+        inputs = ids, mask
+    elif kind == "a mask of what counts":
+        net = Counting(net)
+        inputs = {"ids": ids, "counts": (~mask).long()}
+    elif kind == "tokens":
+        inputs = ids.masked_fill(mask, 7)
+    model = totalcal.softmax(net, num_classes=3)
+    features = collected(model.backbone, found(model.backbone, inputs), inputs).features
+    read = next(each for name, each in features.items() if name.endswith("blocks.layers.1"))
+    assert read.rows is not None
+    assert read.rows.tolist() == [0, 0, *[1] * 6, 2, 3, 3, 3]
+
+
+class Counting(nn.Module):
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, ids: Tensor, counts: Tensor) -> Tensor:
+        logits: Tensor = self.net(ids, counts == 0)
+        return logits
 
 
 def test_a_sequence_that_comes_first_axis_first_is_turned() -> None:

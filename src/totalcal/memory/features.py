@@ -4,11 +4,13 @@ A hook on each tapped layer hands what it sees to the collector of the running c
 hook keeps nothing, and contexts are apart by thread and task, so that predictions may run side by side.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from inspect import Signature, signature
 from threading import get_ident
 from typing import Any, Literal, NamedTuple
 
@@ -33,8 +35,9 @@ class Tap:
     """A layer that is read: by name as in `named_modules`, with " (input)" for what goes into it.
 
     `kind` says what is there: a vector per row; a map of channels × positions, known by the means and
-    deviations of its channels; or a sequence, whose tokens count one by one, but for those of `padding`. A
-    `grid` is a sequence whose tokens lie in rows and columns, channels last, as a Swin transformer's do.
+    deviations of its channels; or a sequence, whose tokens count one by one, but for those of `padding`:
+    where the input `padded` (its name or place; else the first of whole numbers) has this value. A `grid` is
+    a sequence whose tokens lie in rows and columns, channels last, as a Swin transformer's do.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Tap:
     batch_first: bool = True
     padding: int | None = None
     grid: bool = False
+    padded: str | None = None
 
     @property
     def module_name(self) -> str:
@@ -92,7 +96,7 @@ class Collector:
             values = values.flatten(1, -2) if tap.grid else values
             valid = _packed_tokens(output)
             if valid is None:
-                valid = _valid_tokens(self.inputs, tap.padding, values.shape[1])
+                valid = _valid_tokens(self.inputs, tap, values.shape[1])
             found = _tokens(values, None if valid is None else valid[self.skipped :])
         else:
             found = Features(values.flatten(1).clone())
@@ -183,11 +187,13 @@ def found_taps(
         UnknownNameError: If there is no layer of a name.
         InputError: If a layer did not run, or nothing was found.
     """
-    calls = _recorded(backbone, run, None if names is None else _known(backbone, names))
+    masks: list[Tensor] = []
+    with _noting_masks(backbone, masks):
+        calls = _recorded(backbone, run, None if names is None else _known(backbone, names))
     rows = count(inputs)
-    padding = _padding_index(backbone)
+    padding = _padding_of(inputs, masks) or {"padding": _padding_index(backbone)}
     if names is not None:
-        return [replace(_named(name, calls, inputs, rows), padding=padding) for name in names]
+        return [replace(_named(name, calls, inputs, rows), **padding) for name in names]
     last = _classifier(calls, backbone)
     stages = _stage_ends(_units(backbone, calls[:last]), rows)
     taps = [_inputs_tap(inputs)] if _is_table(inputs) else []
@@ -200,7 +206,61 @@ def found_taps(
             "no layer was found whose features could be remembered. Name some: layers=[…], out of "
             f"{', '.join(name for name, *_ in calls[:20])}."
         )
-    return [replace(tap, padding=padding) for tap in taps]
+    return [replace(tap, **padding) for tap in taps]
+
+
+@contextmanager
+def _noting_masks(backbone: nn.Module, masks: list[Tensor]) -> Iterator[None]:
+    """Which tokens attention leaves out, as torch's own layers are told: [rows, length], true for padding."""
+    thread = get_ident()
+
+    def hook_of(form: Signature) -> Any:
+        def hook(module: nn.Module, args: tuple[Any, ...], by_name: dict[str, Any]) -> None:
+            given = form.bind(*args, **by_name).arguments
+            found = [given[name] for name in given if name.endswith(_MASK) and given[name] is not None]
+            if found and get_ident() == thread:
+                masks.append(found[0] if found[0].dtype == torch.bool else found[0] == -math.inf)
+
+        hook.only_looks = True  # type: ignore[attr-defined]
+        return hook
+
+    attending = {
+        module: signature(module.forward) for module in backbone.modules() if isinstance(module, _ATTENTION)
+    }
+    handles = [
+        module.register_forward_pre_hook(hook_of(form), with_kwargs=True)
+        for module, form in attending.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+_MASK = "key_padding_mask"
+_ATTENTION = (
+    nn.MultiheadAttention,
+    nn.TransformerEncoder,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoder,
+    nn.TransformerDecoderLayer,
+)
+
+
+def _padding_of(inputs: Inputs, masks: Sequence[Tensor]) -> dict[str, Any]:
+    """The input and the value in it that tell padding, as the first mask that attention was given has it."""
+    members = dict(inputs.items() if isinstance(inputs, Mapping) else enumerate(tensors(inputs)))
+    for mask in masks[:1]:
+        alike = {str(name): part for name, part in members.items() if part.shape == mask.shape}
+        for name, part in alike.items():
+            if part.dtype == torch.bool and (torch.equal(part, mask) or torch.equal(~part, mask)):
+                return {"padded": name, "padding": int(torch.equal(part, mask))}
+        for name, part in alike.items():
+            values = part[mask].unique()
+            if len(values) == 1 and torch.equal(part == values, mask) and not part.is_floating_point():
+                return {"padded": name, "padding": int(values)}
+    return {}
 
 
 def _padding_index(backbone: nn.Module) -> int | None:
@@ -450,8 +510,8 @@ def _is_batch_first(module: nn.Module, output: Tensor, rows: int) -> bool:
 
 
 def _runs_along_the_last_axis(module: nn.Module) -> bool:
-    leaves = [type(leaf).__name__ for leaf in module.modules() if not list(leaf.children())]
-    return any(word in leaf for leaf in leaves for word in _ALONG_THE_LAST_AXIS)
+    kinds = [kind.__name__ for leaf in module.modules() if _is_leaf(leaf) for kind in type(leaf).__mro__]
+    return any(word in kind for kind in kinds for word in _ALONG_THE_LAST_AXIS)
 
 
 def _known(backbone: nn.Module, names: Sequence[str]) -> dict[str, nn.Module]:
@@ -493,17 +553,23 @@ def _is_table(inputs: Inputs) -> bool:
     return isinstance(inputs, Tensor) and inputs.is_floating_point() and inputs.dim() == 2
 
 
-def _valid_tokens(inputs: Inputs, padding: int | None, length: int) -> Tensor | None:
+def _valid_tokens(inputs: Inputs, tap: Tap, length: int) -> Tensor | None:
     """[rows, length] of truth values, where a mask or the padding token says what is padding."""
     if isinstance(inputs, Mapping) and "attention_mask" in inputs:
         valid = inputs["attention_mask"] != 0
     else:
+        members = dict(inputs.items() if isinstance(inputs, Mapping) else enumerate(tensors(inputs)))
         ids = next(
-            (part for part in tensors(inputs) if not part.is_floating_point() and part.dim() == 2), None
+            (
+                part
+                for name, part in members.items()
+                if tap.padded in (None, str(name)) and not part.is_floating_point() and part.dim() == 2
+            ),
+            None,
         )
-        if ids is None or padding is None:
+        if ids is None or tap.padding is None:
             return None
-        valid = ids != padding
+        valid = ids != tap.padding
     if valid.shape[1:] != (length,):
         return None  # another sequence than that of the inputs, such as patches
     return valid | ~valid.any(1, keepdim=True)  # a row of padding alone counts as it is

@@ -769,13 +769,17 @@ def _owned(net: nn.Module) -> nn.Module:
     while isinstance(net, nn.DataParallel | DistributedDataParallel):
         net = uncompiled(net.module)
     try:
-        return with_quick_pooling(copy.deepcopy(net))
+        owned = with_quick_pooling(copy.deepcopy(net))
     except RuntimeError as problem:
         raise InputError(
             f"a process takes a copy of its net, but this {type(net).__name__} cannot be copied: {problem} "
             "Use torch.nn.utils.parametrizations instead of hooks that compute weights, or end pruning with "
             "torch.nn.utils.prune.remove."
         ) from problem
+    for layer in owned.modules():
+        if isinstance(layer, nn.TransformerEncoder):  # it packs rows, or not, by the masks of others
+            layer.use_nested_tensor = False
+    return owned
 
 
 def uncompiled(net: nn.Module) -> nn.Module:
