@@ -459,10 +459,10 @@ def checked_inputs(value: Any) -> Inputs:
 def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
     """A backbone gives a row of `num_classes` finite numbers for each input."""
     if embedding.dim() != 2 or embedding.shape[0] != rows:
-        is_dense = embedding.dim() > 2 and embedding.shape[0] == rows
+        is_dense = embedding.dim() > 2 and embedding.shape[0] == rows and embedding[0, 0].numel() > 1
         raise ShapeError(
             f"the backbone gives a tensor of shape {tuple(embedding.shape)} for {rows} inputs, but "
-            f"({rows}, {num_classes}) is needed. Flatten its output." + (f" {_DENSE}" if is_dense else "")
+            f"({rows}, {num_classes}) is needed. " + (_DENSE if is_dense else "Flatten its output.")
         )
     if embedding.shape[1] != num_classes:
         raise ShapeError(
@@ -516,7 +516,12 @@ def why_no_classes(labels: Tensor) -> str | None:
         )
     if labels.dim() == 1:
         is_right = labels.dtype == torch.int64
-        return None if is_right else f"labels must be int64, but are {labels.dtype}. Call labels.long()."
+        if is_right:
+            return None
+        return (
+            f"labels must be int64, but are {labels.dtype}. If they are class numbers, give labels.long(); "
+            "totalcal does no regression."
+        )
     needed = f"one class number per row is needed, but labels of shape {tuple(labels.shape)}"
     if labels.dim() > 2:
         return f"{needed} are many per row. {_DENSE}"
@@ -531,7 +536,7 @@ def why_no_classes(labels: Tensor) -> str | None:
         )
     if labels.is_floating_point() and bool(((sums - 1).abs() < _ROUNDING).all()):
         return f"{needed} are probabilities: give labels.argmax(1)."
-    return f"{needed} are several numbers per row: which column has the classes?"
+    return f"{needed} are several numbers per row: which column has the classes? {_DENSE}"
 
 
 _ROUNDING = 1e-3

@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from totalcal.errors import InputError
 from totalcal.inputs import logits
 from totalcal.memory.features import reading
 from totalcal.origin import stamped
@@ -125,9 +126,25 @@ class OfNodes(nn.Module):
 
     def forward(self, numbers: Tensor) -> Tensor:
         nodes = self.get_buffer("nodes")
+        self._check(numbers, len(nodes))
         with reading(numbers, len(nodes)):
             shared = {name: self.get_buffer(f"shared_{name}") for name in self.names}
             return logits(self.net(nodes, **shared))[numbers]
+
+    @staticmethod
+    def _check(numbers: Tensor, nodes: int) -> None:
+        if numbers.dim() != 1 or numbers.is_floating_point() or numbers.dtype == torch.bool:
+            raise InputError(
+                f"rows are the numbers of nodes, 0 to {nodes - 1}, but came as {numbers.dtype} of shape "
+                f"{tuple(numbers.shape)}. Of a mask, give mask.nonzero().flatten()."
+            )
+        if torch.compiler.is_compiling() or not len(numbers):
+            return  # an exported program has no place for errors that depend on values
+        if int(numbers.min()) < 0 or int(numbers.max()) >= nodes:
+            raise InputError(
+                f"the graph has the nodes 0 to {nodes - 1}, but rows range from {int(numbers.min())} to "
+                f"{int(numbers.max())}."
+            )
 
 
 @named_net

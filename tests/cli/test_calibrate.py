@@ -1,5 +1,7 @@
 """`totalcal calibrate` and `totalcal report` as people type them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 
 import totalcal
 from totalcal.cli import app
+from totalcal.errors import InputError
 
 NET = """
 import torch
@@ -55,6 +58,42 @@ def test_an_own_net_becomes_a_file_and_a_page(table, tmp_path, monkeypatch):
     assert (tmp_path / "page.html").exists()
 
 
+WORDS = """
+import torch
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.classes = torch.nn.Embedding(9, 8), torch.nn.Linear(8, 3)
+
+    def forward(self, ids, mask):
+        return self.classes((self.words(ids) * mask.unsqueeze(-1)).sum(1))
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_net_of_several_tensors_is_calibrated_and_judged_from_files(named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = f"net_of_words_{named}"
+    (tmp_path / f"{module}.py").write_text(WORDS)
+    noise = np.random.default_rng(0)
+    for name, count in {"train": 200, "held": 200, "test": 100}.items():
+        ids, mask = noise.integers(0, 9, (count, 5)), noise.random((count, 5)) < 0.8
+        parts = {"labels": ids[:, 0] % 3, "ids": ids, "mask": mask}
+        if named:
+            np.savez(f"{name}.npz", **parts)
+        else:
+            np.savez(f"{name}.npz", ids, mask, labels=parts["labels"])
+    net = ("--backbone", f"{module}:Words")
+    made = run("calibrate", *net, "--train", "train.npz", "--held-out", "held.npz", "-o", "it.totalcal")
+    assert made.exit_code == 0, made.output
+    told = run("report", "it.totalcal", "test.npz", "--ood", "held.npz", *net, "-o", "page.md")
+    assert told.exit_code == 0, told.output
+    done = run("predict", "it.totalcal", "test.npz", "-o", "out.csv", *net)
+    assert done.exit_code == 0, done.output
+
+
 def test_a_table_of_probabilities_becomes_a_model(table, tmp_path):
     forest = RandomForestClassifier(20, random_state=0).fit(table[0][:300], table[1][:300])
     frame = pd.DataFrame(forest.predict_proba(table[0][300:]), columns=["a", "b", "c"])
@@ -91,6 +130,29 @@ def test_a_saved_estimator_is_calibrated_on_tables(tmp_path):
     made = run("calibrate", tmp_path / "iris.totalcal", *parts, "-o", tmp_path / "it.totalcal")
     assert made.exit_code == 0, made.output
     assert totalcal.load(tmp_path / "it.totalcal").summary is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"b": "x"}, "'b' holds 'x' in row 2"),
+        ({"b": np.nan}, "'b' holds NaN or infinity in row 2"),
+        ({"label": "z"}, "the column 'label' of .* holds 'z'"),
+        ({"label": None}, "no `labels`"),
+    ],
+)
+@pytest.mark.parametrize("command", ["calibrate", "score"])
+def test_what_is_wrong_in_a_table_of_probabilities_is_named_by_its_column(command, change, said, tmp_path):
+    frame = pd.DataFrame({"a": [0.75, 0.25] * 30, "b": [0.25, 0.75] * 30, "label": ["a", "b"] * 30})
+    (column, value), path = *change.items(), tmp_path / "p.csv"
+    frame = frame.astype(object) if value is not None else frame.drop(columns=column)
+    if value is not None:
+        frame.loc[2, column] = value
+    frame.to_csv(path, index=False)
+    more = ["-o", tmp_path / "it.totalcal"] if command == "calibrate" else []
+    answer = run(command, path, *more)
+    assert isinstance(answer.exception, InputError)
+    assert re.search(said, str(answer.exception))
 
 
 def test_what_is_missing_is_said(tmp_path):

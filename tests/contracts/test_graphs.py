@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import totalcal
-from totalcal.errors import ShapeError
+from totalcal.errors import InputError, ShapeError
 from totalcal.files.predicting.exported import open_exported
 from totalcal.nets import OfNodes
 
@@ -95,3 +95,10 @@ def test_inputs_that_are_not_by_row_are_refused_with_the_way_to_give_them(graph)
     for inputs in ((x, edges), {"x": x, "edge_index": edges}):
         with pytest.raises(ShapeError, match="OfNodes"):
             totalcal.softmax(net, num_classes=3).predict(inputs)
+
+
+@pytest.mark.parametrize("rows", [torch.randn(4, 6), torch.arange(NODES) < 9, torch.tensor([3, NODES])])
+def test_rows_that_are_no_numbers_of_nodes_are_refused(graph, rows):
+    net, x, edges, *_ = graph
+    with pytest.raises(InputError, match=f"{NODES - 1}"):
+        totalcal.softmax(OfNodes(net, x, edge_index=edges), num_classes=3).predict(rows)

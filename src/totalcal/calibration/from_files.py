@@ -9,8 +9,9 @@ import numpy as np
 from totalcal.calibration.audit import Audit, audit
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
 from totalcal.errors import InputError
+from totalcal.files.predicting.inputs import LABELS, input_names
 from totalcal.files.predicting.tables import read_table
-from totalcal.files.reading import read_npz
+from totalcal.files.reading import npz_names, read_npz
 from totalcal.files.saved import Model
 from totalcal.files.user_nets import load_named, made_backbone
 from totalcal.scores.outputs import read_outputs
@@ -139,12 +140,16 @@ def memorise_files(
 
 
 def labelled_rows(path: str | os.PathLike[str], label: str = "label", needed: bool = True) -> tuple[Any, Any]:
-    """Rows and labels of an .npz (`inputs`, `labels`) or of a table with a column of labels."""
+    """Rows and labels of an .npz (`labels`, and `inputs` or several by name) or of a table with a column."""
     if Path(path).suffix.lower() == _NPZ:
-        arrays = read_npz(path, ("inputs", "labels"))
-        if "inputs" not in arrays or (needed and "labels" not in arrays):
-            raise InputError(f"{path} must hold the arrays `inputs` and `labels`.")
-        return arrays["inputs"], arrays.get("labels")
+        there = npz_names(path)
+        inputs, labels = input_names(there), next((name for name in LABELS if name in there), None)
+        if needed and labels is None:
+            raise InputError(f"{path} must hold an array `labels`, but it holds {', '.join(there[:10])}.")
+        arrays = read_npz(path, [*inputs.values(), *([labels] if labels else [])])
+        parts = {name: arrays[member] for name, member in inputs.items()}
+        rows: Any = parts.get("", tuple(parts.values()) if "0" in parts else parts)
+        return rows, None if labels is None else arrays[labels]
     frame = read_table(Path(path))
     if label not in frame.columns:
         if needed:

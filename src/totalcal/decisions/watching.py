@@ -45,8 +45,8 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     content = read_container(model).description.get("monitor")
     if content is None:
         raise InputError(
-            f"{model} has no monitor. Save the model with one: "
-            "save(…, monitor=Monitor.start(watched_scores(model.predict(held_out))))."
+            f"{model} has no monitor. Calibrate it, which starts one: totalcal.calibrate(model, train, "
+            "held_out), a net, an estimator or what totalcal.load gives; anew after memorise or forget."
         )
     monitor = Monitor.from_json(content)
     if not monitor.rows:

@@ -102,11 +102,10 @@ def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None,
     if values.size != int(np.prod([float(axis) for axis in shape])):
         raise RefusalError(422, f"`data` has {values.size} numbers, but `shape` promises {shape}.")
     _check_datatype(values, datatype)
-    if preprocessing is None and datatype.startswith(("INT", "UINT")):
-        values = values.astype(np.int64)
-    elif preprocessing is None:
-        values = values.astype(np.float32)
-    return _checked(values.reshape(shape), preprocessing)
+    if preprocessing is not None:
+        return _checked(values.reshape(shape), preprocessing)
+    kind = bool if datatype == "BOOL" else np.int64 if "INT" in datatype else np.float32
+    return _checked(values.astype(kind).reshape(shape), None)
 
 
 def _check_datatype(values: npt.NDArray[np.float64], datatype: str) -> None:

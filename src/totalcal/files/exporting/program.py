@@ -312,7 +312,19 @@ def attention(
     return functional.dropout(weights, dropout_p) @ value
 
 
-_INSTEAD: Mapping[Any, Callable[..., Tensor]] = {
+def packed(*given: Any, **named_ones: Any) -> Any:
+    """Each step of a packed sequence has as many rows as are that long: no step of a program is so."""
+    if torch.compiler.is_compiling():
+        raise ExportError(
+            "packed sequences have no fixed program: give the layer padded rows, and take its output at each "
+            "row's last step"
+        )
+    return _PACK(*given, **named_ones)
+
+
+_PACK = torch._VF._pack_padded_sequence
+_INSTEAD: Mapping[Any, Callable[..., Any]] = {
+    _PACK: packed,
     torch.searchsorted: searchsorted,
     torch.Tensor.digamma: digamma,
     torch.special.entr: entropy_summand,

@@ -9,7 +9,7 @@
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -38,7 +38,9 @@ from totalcal.files.reading import (
 Array = npt.NDArray[Any]
 FileState = tuple[str, int, int]
 
-_INPUTS, _LABELS = "inputs", ("labels", "label")
+LABELS = "labels", "label"
+"""What labels among the arrays of an .npz are called."""
+_INPUTS = "inputs"
 _NOT_FINITE = "holds NaN or infinity"
 _PATH = "path"
 _COPIES = 4  # of a chunk of rows, on the way from a file to the model's precision
@@ -60,8 +62,12 @@ class Chunk:
     complaints: list[Complaint]
 
     @classmethod
-    def checked(cls, names: list[str], values: Array, reasons: Mapping[int, str]) -> "Chunk":
+    def checked(
+        cls, names: list[str], values: Array, reasons: Mapping[int, str], columns: Sequence[str] = ()
+    ) -> "Chunk":
         """Of rows of which some are bad for a reason, by position, and others because they are not finite.
+
+        With the names of its `columns`, a complaint says which of them it is about.
 
         >>> chunk = Chunk.checked(["a", "b", "c"], np.array([[1.0], [np.nan], [0.0]]), {2: "is empty"})
         >>> chunk.names, [complaint.name for complaint in chunk.complaints]
@@ -70,7 +76,8 @@ class Chunk:
         finite = _are_finite(values)
         if finite.all() and not reasons:
             return cls(names, values, [])
-        bad = {int(place): _NOT_FINITE for place in np.flatnonzero(~finite)} | dict(reasons)
+        bad = {int(place): _not_finite(values[place], columns) for place in np.flatnonzero(~finite)}
+        bad |= dict(reasons)
         good = [place for place in range(len(names)) if place not in bad]
         complaints = [Complaint(names[place], bad[place]) for place in sorted(bad)]
         return cls([names[place] for place in good], values[good], complaints)
@@ -78,6 +85,11 @@ class Chunk:
     @property
     def rows(self) -> int:
         return len(self.names) + len(self.complaints)
+
+
+def _not_finite(row: Array, columns: Sequence[str]) -> str:
+    where = f" in the column {columns[int(np.isfinite(row).argmin())]!r}" if columns else ""
+    return f"{_NOT_FINITE}{where}"
 
 
 def _are_finite(values: Array) -> npt.NDArray[np.bool_]:
@@ -209,20 +221,31 @@ class ArrayFile:
     def _members(self, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         """What to read, by the names of the model's inputs."""
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-        if _INPUTS in members:
-            return {"": members[_INPUTS]}
-        found = {name: member for name, member in members.items() if name not in _LABELS} or members
-        if len(found) == 1:
-            return {"": next(iter(found.values()))}
-        if self.shape is not None or not found:
+        found = input_names(members)
+        if not found or (self.shape is not None and len(found) > 1):
             shown = ", ".join(list(members)[:10])
             raise InputError(f"{self.path} holds {len(members)} arrays, none named inputs: {shown}.")
-        numbered = [f"arr_{place}" for place in range(len(found))]  # numpy.savez without names
-        return (
-            {str(i): found[name] for i, name in enumerate(numbered)}
-            if found.keys() == set(numbered)
-            else found
-        )
+        return {name: members[member] for name, member in found.items()}
+
+
+def input_names(arrays: Iterable[str]) -> dict[str, str]:
+    """Which arrays of an .npz are a model's inputs: its names for them, "" for an only one, and theirs.
+
+    >>> input_names(["inputs", "labels"]), input_names(["ids", "mask", "labels"])
+    ({'': 'inputs'}, {'ids': 'ids', 'mask': 'mask'})
+    >>> input_names(["arr_0", "arr_1"])  # numpy.savez without names
+    {'0': 'arr_0', '1': 'arr_1'}
+    """
+    names = list(arrays)
+    if _INPUTS in names:
+        return {"": _INPUTS}
+    found = [name for name in names if name not in LABELS] or names
+    if len(found) == 1:
+        return {"": found[0]}
+    numbered = [f"arr_{place}" for place in range(len(found))]
+    if set(found) == set(numbered):
+        return {str(place): name for place, name in enumerate(numbered)}
+    return {name: name for name in found}
 
 
 class _ArrayStream(NamedTuple):
