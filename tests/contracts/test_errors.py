@@ -1,6 +1,6 @@
 """What every model refuses, and how it says so."""
 
-from collections.abc import Callable
+import copy
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from torch import nn
 
 from totalcal import MODELS, Batch, TuringProcess
 from totalcal.errors import ContextError, InputError, LabelError, ShapeError
+from totalcal.parts.latents.context import TargetLatent
 from totalcal.types import ContextUse
 
 
@@ -70,17 +71,24 @@ def test_a_context_is_taken_only_by_models_that_use_one(model: TuringProcess, da
         assert model.predict(data.inputs, context=data).probabilities.shape == (len(data.labels), 3)
 
 
-def test_a_context_longer_than_the_batch_is_refused(model: TuringProcess, data: Batch) -> None:
+def test_a_context_of_less_than_no_rows_is_refused(model: TuringProcess, data: Batch) -> None:
     with pytest.raises(ContextError):
-        model(data.inputs, data.labels, context=len(data.labels) + 1)
+        model(data.inputs, data.labels, context=-1)
 
 
-@pytest.mark.parametrize("name", ["enp", "anp"])
-def test_a_context_that_leaves_no_target_is_refused(
-    name: str, fresh_model: Callable[..., TuringProcess], data: Batch
+@pytest.mark.parametrize("rows", [1, 5])
+def test_the_context_of_a_short_last_batch_is_what_there_is(
+    model: TuringProcess, data: Batch, rows: int
 ) -> None:
-    with pytest.raises(ContextError, match="loss"):
-        fresh_model(name)(data.inputs, data.labels, context=len(data.labels))
+    """Models whose loss is that of the rows after the context keep one row for it."""
+    inputs, labels = data.inputs[:rows], data.labels[:rows]
+    before = copy.deepcopy(model.state_dict())
+    found = model(inputs, labels, context=16, generator=torch.Generator().manual_seed(0))
+    model.load_state_dict(before)
+    is_last = isinstance(model.latent, TargetLatent)
+    alike = model(inputs, labels, context=rows - is_last, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found.total(examples=30), alike.total(examples=30))
+    assert found.total(examples=30).isfinite()
 
 
 def test_a_negative_number_of_draws_is_refused(model: TuringProcess, data: Batch) -> None:

@@ -348,15 +348,14 @@ class TuringProcess(nn.Module):
         Args:
             embedding: Of a batch, as `encode` gives it.
             labels: Its class numbers.
-            context: How many of its first rows are the context.
+            context: How many of its first rows are the context; of a short last batch, as many as there are.
             generator: Where the draw of Z comes from; torch's global generator without one.
 
         Returns:
             The terms; `total(examples)` is the loss per example.
 
         Raises:
-            ContextError: If the batch has fewer rows than the context, or none beside it where the loss
-                needs some.
+            ContextError: If the context is negative.
             LabelError, ShapeError: If labels do not fit the embedding.
 
         Example:
@@ -391,7 +390,7 @@ class TuringProcess(nn.Module):
         Args:
             inputs: A batch; its first `context` rows are written to the memory.
             labels: The class of each row.
-            context: How many rows are the context.
+            context: How many rows are the context; of a short last batch, as many as there are.
             generator: What the pass draws from.
             write_generator: What the write draws from; without one, the memory's own generator.
             write_first: Whether the memory is written before the loss is computed.
@@ -401,10 +400,10 @@ class TuringProcess(nn.Module):
             The terms of the free energy, and how far the write moved the memory.
 
         Raises:
-            ContextError: The context is longer than the batch.
+            ContextError: The context is negative.
         """
         embedding, kls = self._encode(inputs, generator, with_kls=True)
-        _check_context_length(context, len(embedding))
+        context = _context_length(context, len(embedding))
         rows = embedding[:context].detach(), labels[:context]
         if write_first:
             movement = self._absorb(*rows, write_generator)
@@ -689,7 +688,7 @@ class TuringProcess(nn.Module):
         check_embedding(embedding, len(embedding), self.net_classes)
         check_labels(labels, len(embedding), self.net_classes)
         labels = labels.to(embedding.device)
-        _check_context_length(context, len(embedding))
+        context = _context_length(context, len(embedding))
         readout, latent_kl = self.latent.infer(embedding, labels, context, Noise(generator))
         targets, target_labels = embedding[-len(readout) :], labels[-len(readout) :]
         rows = targets, readout, target_labels
@@ -809,8 +808,7 @@ def _without_compiler(net: nn.Module) -> nn.Module:
     return net
 
 
-def _check_context_length(context: int, rows: int) -> None:
-    if not 0 <= context <= rows:
-        raise ContextError(
-            f"the context is the first rows of the batch: 0 to {rows}, but {context} were asked for."
-        )
+def _context_length(context: int, rows: int) -> int:
+    if context < 0:
+        raise ContextError(f"a context has 0 rows or more, but {context} were asked for.")
+    return min(context, rows)

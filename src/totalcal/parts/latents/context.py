@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from totalcal.errors import ContextError
 from totalcal.functional import gaussian
 from totalcal.functional.cells import attention_weights, read
 from totalcal.parts.latents.base import Latent
@@ -110,12 +109,11 @@ class TargetLatent(ContextLatent):
         self.prior_mean, self.prior_variance = prior_mean, prior_variance
 
     def infer(self, embedding: Tensor, labels: Tensor, context: int, noise: Noise) -> tuple[Tensor, Tensor]:
-        """Z ~ q(Z | x, C) for the rows after the context: a context row would attend to its own label."""
-        if context >= len(embedding):
-            raise ContextError(
-                f"the context has {context} of the {len(embedding)} rows, which leaves none for the loss. "
-                "Give a shorter context or a larger batch."
-            )
+        """Z ~ q(Z | x, C) for the rows after the context, one or more.
+
+        A context row would attend to its own label.
+        """
+        context = min(context, len(embedding) - 1)
         targets = embedding[context:]
         mean, scale = self._prior(targets)
         if context:
