@@ -412,6 +412,7 @@ def _tensor(value: Any, name: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         kind = type(value).__name__
         remedy = " Stack rows to one tensor; several inputs are a tuple." if kind == "list" else ""
+        remedy = " A net takes its numbers: rows.to_numpy('float32')." if hasattr(value, "iloc") else remedy
         raise InputError(
             f"{name} must be a tensor or an array of numbers, but is a {kind} ({error}).{remedy}"
         ) from error

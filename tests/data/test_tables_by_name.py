@@ -1,14 +1,17 @@
 """Data frames and tables whose columns stand in another order, or hold what is no number."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 from typer.testing import CliRunner
 
 import totalcal
 from totalcal.cli import app
-from totalcal.errors import InputError, NotFiniteError
+from totalcal.errors import InputError, NotFiniteError, ShapeError
 
 WIDTH = "sepal width (cm)"
 
@@ -71,3 +74,30 @@ def test_commands_that_read_labelled_tables_find_columns_by_name_too(iris, tmp_p
     assert told[0].output == told[1].output
     assert isinstance(told[2].exception, InputError)
     assert WIDTH in str(told[2].exception)
+
+
+def test_labels_of_a_table_are_a_column_of_it(iris):
+    model, table, labels = iris
+    frame = pd.DataFrame({"species": labels})
+    assert "NLL" in model.report((table, frame)).verdict
+    with pytest.raises(ShapeError, match="one name per row"):
+        model.report((table, np.stack([labels, labels], 1)))
+
+
+def test_what_a_search_of_scikit_learn_found_is_calibrated(iris):
+    _, table, labels = iris
+    search = GridSearchCV(totalcal.SoftmaxClassifier(random_state=0), {"max_epochs": [2, 40]}, cv=2)
+    search.fit(table[::2], labels[::2])
+    held_out = table[1::2], labels[1::2]
+    found, alone = (
+        totalcal.calibrate(each, (table[::2], labels[::2]), held_out, progress=False).predict(table)
+        for each in (search, search.best_estimator_)
+    )
+    np.testing.assert_allclose(found.probabilities, alone.probabilities)
+
+
+def test_a_net_is_told_how_a_data_frame_becomes_its_rows(iris):
+    _, table, labels = iris
+    numbers = np.unique(labels, return_inverse=True)[1]
+    with pytest.raises(InputError, match="to_numpy"):
+        totalcal.calibrate(nn.Linear(4, 3), (table, numbers), (table, numbers), progress=False)

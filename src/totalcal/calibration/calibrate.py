@@ -257,7 +257,8 @@ def _start(
 
 
 def _of_estimator(net: Any, train: Any) -> Model | None:
-    """Of a fitted estimator of this package, or of a pipeline that ends in one; None of anything else."""
+    """Of a fitted estimator of this package, a pipeline that ends in one, or a search that found one."""
+    net = getattr(net, "best_estimator_", net)
     if hasattr(net, "as_model"):
         model: Model = net.as_model()
         return model

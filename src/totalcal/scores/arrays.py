@@ -120,6 +120,10 @@ def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     given = plain(labels)
     if names is None:
         return given
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise ShapeError(f"labels are one name per row, but their shape is {given.shape}.")
     places = {name: place for place, name in enumerate(names)}
     unknown = [label for label in given.tolist() if label not in places]
     if unknown:
