@@ -378,8 +378,9 @@ def test_the_interval_holds_over_five_hundred_held_out_sets(rows):
 def test_costs_that_answer_nothing_or_are_none_are_refused():
     with pytest.raises(GateError, match="ever be answered"):
         Costs(1, ask=0.1, miss_ood=100, ood=0.01)
-    with pytest.raises(InputError):
-        Costs(-1)
+    for wrong in (-1, [[0, 1], [1]], [[0, 1, 2], [1, 0, 2]], [1, 2], "dear"):
+        with pytest.raises(InputError):
+            Costs(wrong)
     known, _ = held_out(50, np.random.default_rng(0))
     with pytest.raises(InputError, match="5 classes"):
         decide(Costs([[0, 1], [1, 0]]), known, ALPHA, BETA)
@@ -419,3 +420,19 @@ def test_calibrate_takes_any_choice_says_it_and_keeps_it_in_its_file(choice, sai
     assert again.predict(rows).decision == model.predict(rows).decision
     assert model.predict(rows + 60).decision == [NOT_MY_DOMAIN] * 200
     assert torch.equal(again.predict(rows).set(0.8), model.predict(rows).set(0.8))
+
+
+def test_a_mistake_with_a_class_that_was_learned_later_costs_as_much_as_the_dearest():
+    matrix = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
+    whole = np.full((4, 4), 3.0)
+    whole[:3, :3] = matrix
+    np.fill_diagonal(whole, 0)
+    np.testing.assert_array_equal(Costs(matrix.tolist()).matrix(4), whole)
+    net = torch.nn.Linear(2, 3)
+    data, choice = (drawn(300, 0), drawn(600, 1)), Costs(matrix.tolist(), ask=0.5)
+    model = totalcal.calibrate(net, *data, decisions=choice, progress=False)
+    model.memorise(drawn(60, 2)[0] + 60, np.full(60, 3))
+    found = model.predict(drawn(50, 3)[0] + 60)
+    expected = found.probabilities.numpy() @ whole
+    assert found.labels.tolist() == expected.argmin(1).tolist() == [3] * 50
+    assert found.decision == np.where(expected.min(1) <= 0.5, ACCEPT, ASK).tolist()

@@ -43,7 +43,15 @@ class Costs:
     ood: float = 0.01
 
     def __post_init__(self) -> None:
-        values = np.append(np.asarray(self.wrong, dtype=np.float64).ravel(), [self.ask, self.miss_ood])
+        try:
+            wrong = np.asarray(self.wrong, dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = np.zeros(1)  # rows of different lengths, or no numbers
+        if wrong.ndim and (wrong.ndim != 2 or len(wrong) != wrong.shape[1]):
+            raise InputError(
+                "`wrong` is a number, or a matrix with as many rows as columns, true class × answer."
+            )
+        values = np.append(wrong.ravel(), [self.ask, self.miss_ood])
         if not (np.isfinite(values) & (values >= 0)).all():
             raise InputError("costs are finite numbers, 0 or more.")
         if not 0 <= self.ood < 1:
@@ -64,17 +72,23 @@ class Costs:
         return np.ndim(self.wrong) > 0
 
     def matrix(self, classes: int) -> Floats:
-        """True class × answer.
+        """True class × answer. A mistake with a class that was learned later costs as much as the dearest."""
+        if not self.is_matrix:
+            return float(np.asarray(self.wrong)) * (1 - np.eye(classes))
+        given = np.asarray(self.wrong, dtype=np.float64)
+        found: Floats = given.max() * (1 - np.eye(max(classes, len(given))))
+        found[: len(given), : len(given)] = given
+        return found
+
+    def check(self, classes: int) -> None:
+        """Whether these are costs of so many classes.
 
         Raises:
             InputError: If the matrix given is of another size.
         """
-        if not self.is_matrix:
-            return float(np.asarray(self.wrong)) * (1 - np.eye(classes))
-        found = np.asarray(self.wrong, dtype=np.float64)
-        if found.shape != (classes, classes):
-            raise InputError(f"the costs are a matrix of {found.shape}, but there are {classes} classes.")
-        return found
+        shape = np.shape(self.wrong)
+        if shape not in ((), (classes, classes)):
+            raise InputError(f"the costs are a matrix of {shape}, but there are {classes} classes.")
 
     def answers(self, probabilities: Floats) -> Integers:
         """The class of least expected cost for each row."""

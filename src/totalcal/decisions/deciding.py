@@ -360,6 +360,7 @@ def _by_hand(choice: Thresholds, held_out: HeldOut, alpha: float) -> Gate:
 def _of_costs(costs: Costs, held_out: HeldOut) -> Gate:
     prediction = held_out.prediction
     probabilities, truth = check_predictions(prediction.probabilities, held_out.labels)
+    costs.check(probabilities.shape[1])
     remembers = prediction.domain is not None and costs.miss_ood > 0
     bars = [Bar(FAMILIARITY, costs.least_familiarity, NOT_MY_DOMAIN)] if remembers else []
     bars.append(Bar(EXPECTED_COST, costs.ask, ASK))
