@@ -110,7 +110,7 @@ def test_groups_of_rare_classes_have_rows_enough_and_are_alike_in_difficulty():
     noise = np.random.default_rng(0)
     for needed in (20, 43, 5000):
         expected, difficulty = noise.exponential(30, size=60), noise.normal(size=60)
-        groups = np.array(group_classes(expected, difficulty, needed))
+        groups = np.array(group_classes(expected / needed, difficulty))
         rows = np.bincount(groups, expected)
         assert (rows[1:] >= needed).all()
         assert (groups == 0).all() == (expected.sum() < needed)
@@ -133,15 +133,18 @@ def rates_of_groups(repetitions, rows, choice, tied=False):
         verdicts = np.array(gate(predicted(logits, strange, statistic)).verdicts)
         best = logits.argmax(1)
         group = best * 0 if gate.bars[-1].by_class is None else np.array(gate.bars[-1].by_class)[best]
+        without = gate.bars[-1].threshold if len(set(group)) > 1 else None  # as is said
         refused, right = verdicts == NOT_MY_DOMAIN, best == labels
-        found += [
+        rates = [
             (refused[group == each].mean(), _share(verdicts == ASK, ~refused & right & (group == each)))
             for each in set(group)
+            if each != without
         ]
+        found += [np.nanmean(rates, 0)] if rates else []
         by_class.append([refused[best == each].mean() for each in range(20)])
     values = np.array(found)
     spread = np.abs(np.mean(by_class, 0) - ALPHA).mean()
-    return np.nanmean(values, 0), np.nanstd(values, 0) / np.sqrt(repetitions), spread
+    return np.mean(values, 0), np.std(values, 0) / np.sqrt(repetitions), spread
 
 
 def _share(flags, among):

@@ -100,46 +100,57 @@ class HeldOut(NamedTuple):
     fitting_labels: Integers
     classes: Sequence[Any]
 
-    def groups_of_predicted(self, needed: int) -> tuple[int, ...]:
-        """The group of each predicted class, by how many rows it can expect and its mean entropy."""
+    def groups_of_predicted(self, needed: int, right: int = 0) -> tuple[int, ...]:
+        """The group of each predicted class, by how many rows, and right answers, it can expect.
+
+        Where it takes some of both, what a class lacks most counts; its difficulty is its mean entropy.
+        """
         predicted = plain(self.fitting.probabilities).argmax(1)
-        return self._groups(predicted, plain(self.fitting.entropy), needed)
+        enough = self._expected(predicted) / needed
+        if right:
+            enough = np.minimum(enough, self._expected(predicted[predicted == self.fitting_labels]) / right)
+        return group_classes(enough, self._means(predicted, plain(self.fitting.entropy)))
 
     def groups_of_true(self, needed: int) -> tuple[int, ...]:
         """The group of each true class, by how many rows it can expect and how sure of it one is."""
         own = plain(self.fitting.probabilities)[np.arange(len(self.fitting_labels)), self.fitting_labels]
-        return self._groups(self.fitting_labels, -own, needed)
+        enough = self._expected(self.fitting_labels) / needed
+        return group_classes(enough, self._means(self.fitting_labels, -own))
 
-    def _groups(self, of_class: Integers, difficulty: Floats, needed: int) -> tuple[int, ...]:
-        classes = len(self.classes)
-        counts = np.bincount(of_class, minlength=classes)
-        sums = np.bincount(of_class, difficulty, minlength=classes)
-        means = np.where(counts > 0, sums / np.maximum(counts, 1), difficulty.mean() if counts.any() else 0)
-        return group_classes(counts * len(self.labels) / max(counts.sum(), 1), means, needed)
+    def _expected(self, of_class: Integers) -> Floats:
+        """How many rows of each class there will be among those of the promises."""
+        counts = np.bincount(of_class, minlength=len(self.classes))
+        return counts * len(self.labels) / max(len(self.fitting_labels), 1)
+
+    def _means(self, of_class: Integers, difficulty: Floats) -> Floats:
+        counts = np.bincount(of_class, minlength=len(self.classes))
+        sums = np.bincount(of_class, difficulty, minlength=len(self.classes))
+        of_all = difficulty.mean() if len(difficulty) else 0.0
+        return np.where(counts > 0, sums / np.maximum(counts, 1), of_all)
 
 
-def group_classes(expected: Floats, difficulty: Floats, needed: int) -> tuple[int, ...]:
-    """The group of each class: of its own where it can expect as many rows as needed.
+def group_classes(enough: Floats, difficulty: Floats) -> tuple[int, ...]:
+    """The group of each class: of its own where it can expect all that is needed, a share of 1.
 
-    The others are taken in the order of their difficulty until a group has as many. If all of them together
-    have not, they are group 0, and there is no other group 0.
+    The others are taken in the order of their difficulty until a group has a share of 1. If all of them
+    together have not, they are group 0, and there is no other group 0.
 
-    >>> group_classes(np.array([50, 30, 60, 7, 25]), np.array([0.1, 0.9, 0.2, 0.1, 0.5]), 30)
+    >>> group_classes(np.array([50, 30, 60, 7, 25]) / 30, np.array([0.1, 0.9, 0.2, 0.1, 0.5]))
     (1, 2, 3, 4, 4)
-    >>> group_classes(np.array([50, 3]), np.zeros(2), 30)
+    >>> group_classes(np.array([50, 3]) / 30, np.zeros(2))
     (1, 0)
     """
-    found = np.zeros(len(expected), dtype=np.int64)
-    own = np.flatnonzero(expected >= needed)
+    found = np.zeros(len(enough), dtype=np.int64)
+    own = np.flatnonzero(enough >= 1)
     found[own] = np.arange(1, len(own) + 1)
-    rare = [place for place in np.argsort(difficulty, kind="stable") if expected[place] < needed]
+    rare = [place for place in np.argsort(difficulty, kind="stable") if enough[place] < 1]
     last = number = len(own) + 1
-    rows = 0.0
+    share = 0.0
     for place in rare:
         found[place] = number
-        rows += expected[place]
-        if rows >= needed:
-            last, number, rows = number, number + 1, 0.0
+        share += enough[place]
+        if share >= 1 - 1e-9:
+            last, number, share = number, number + 1, 0.0
     found[found == number] = last if number > last else 0  # the rest joins the most difficult group
     return tuple(found.tolist())
 
@@ -165,12 +176,16 @@ def decide(choice: Choice | None, held_out: HeldOut, alpha: float, beta: float) 
     if not isinstance(choice, PerClass):
         return _by_groups(choice or FalseRejection(beta), held_out, alpha, of_class, lenient=choice is None)
     rule = choice.rule or FalseRejection(beta)
-    needed = max(rows_for(alpha), -(-rule.fewest_rows * 10 // 9))  # nine of ten are familiar and right
-    of_class = held_out.groups_of_predicted(needed)
+    needed, right = rows_for(alpha), -(-rule.fewest_rows * 10 // 9)  # nine of ten are familiar
+    if not isinstance(rule, FalseRejection):  # not about right answers
+        needed, right = max(needed, right), 0
+    of_class = held_out.groups_of_predicted(needed, right)
     gate = _by_groups(rule, held_out, alpha, of_class)
     if len(set(of_class)) > 1:
         return gate
-    none = f"no predicted class has rows enough for promises of its own, which take about {needed}"
+    none = (
+        f"no predicted class has rows enough for promises of its own, which take about {max(needed, right)}"
+    )
     return replace(gate, promise=f"{gate.promise}; {none}")
 
 
