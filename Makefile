@@ -36,6 +36,7 @@ bench: .venv/test.done
 	@for name in $(SPEED); do echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 soak: .venv/test.done
+	$(BIN)/python -m pytest -n 2 -m exhaustive
 	$(BIN)/python soak/soak.py --mutations 100000 --cases 1000
 
 licences: .venv/test.done
