@@ -23,7 +23,7 @@ METHODS = {
     "nearest mean": ("nearest class mean", "#c9a227", "v:"),
     "10 neighbours": ("10 nearest rows", "#9aa5b1", "D:"),
 }
-TITLES = {"fashion": "clothes", "clinc": "queries"}
+TITLES = {"fashion": "clothes", "clinc": "queries", "pictures": "pictures"}
 Lines = list[dict[str, Any]]
 
 
@@ -77,6 +77,7 @@ def draw_learned(target: Path, lines: Lines) -> None:
 
 if __name__ == "__main__":
     records, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    everything = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    everything = [line for line in lines if line["task"] in TITLES]
     draw_noticed(folder / "memory_noticed.png", everything)
     draw_learned(folder / "memory_learned.png", everything)
