@@ -53,14 +53,28 @@ def test_probabilities_are_isotonic_with_one_more_row():
     assert (low <= high).all()
 
 
-def test_probabilities_are_calibrated_on_average_over_sets_of_verdicts():
-    gaps = []
-    for seed in range(40):
+def gaps(repetitions, rows):
+    """The probability less the share that is right, of all answers and of tied ones."""
+    found = []
+    for seed in range(repetitions):
         noise = np.random.default_rng(seed)
-        found = judge_scores(*judged(200, noise))
+        known = judge_scores(*judged(rows, noise))
         scores, right = judged(2000, noise)
-        gaps.append(found.probability(scores).mean() - right.mean())
-    assert abs(np.mean(gaps)) < 3 * np.std(gaps) / np.sqrt(40) + 0.01
+        off = known.probability(scores) - right
+        found.append([off.mean(), off[scores == 0.95].mean()])
+    return np.mean(found, 0), np.std(found, 0) / np.sqrt(repetitions)
+
+
+def test_probabilities_are_calibrated_on_average_over_sets_of_verdicts():
+    means, errors = gaps(40, 200)
+    assert (np.abs(means) < 3 * errors + 0.01).all()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rows", [50, 200, 1000])
+def test_probabilities_are_calibrated_over_five_hundred_sets_of_verdicts(rows):
+    means, errors = gaps(500, rows)
+    assert (np.abs(means) < 3 * errors + 1 / rows + 0.005).all()  # one row more is right, and one is wrong
 
 
 def test_so_many_more_verdicts_are_enough_about_half_of_the_time():

@@ -40,6 +40,8 @@ class JudgedScores:
     def probability(self, scores: npt.ArrayLike) -> Floats:
         """That an answer with such a score is right: one number of the two of `probabilities`.
 
+        Where few verdicts speak of a score it is nearer to a half, and the two are far apart.
+
         Example:
             >>> judged = judge_scores([0.9] * 80 + [0.2] * 20, [True] * 76 + [False] * 24)
             >>> judged.probability([0.9, 0.2]).round(2)
