@@ -170,6 +170,20 @@ def test_the_default_panel_is_as_it_was():
     assert [member.name for member in TASKS["fashion"].members()] == ["mnist", "kmnist", "letters"]
 
 
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_digits_are_an_ood_set_of_colour_images_for_who_names_them(name, monkeypatch):
+    digits = np.random.default_rng(0).integers(256, size=(3, 28, 28), dtype=np.uint8)
+    monkeypatch.setattr(
+        "totalcal_lab.data.tasks.load_set", lambda *_: Arrays(digits, np.zeros(3, dtype=np.int64))
+    )
+    assert "mnist" not in [member.name for member in TASKS[name].members()]
+    (member,) = TASKS[name].members(("mnist",))
+    images = member.make(None)
+    assert images.shape == (3, 32, 32, 3)
+    assert (images[:, 2:-2, 2:-2] == digits[..., None]).all()
+    assert images.sum() == 3 * digits.astype(int).sum()
+
+
 def test_classes_left_out_are_trained_on_nowhere_and_become_an_ood_set():
     from totalcal_lab.data import load_set
 

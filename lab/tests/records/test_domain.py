@@ -2,6 +2,7 @@
 
 import pytest
 
+from totalcal.errors import InputError
 from totalcal_lab.records.domain import TABLES
 
 RUN = {"preset": "medium", "model": "softmax", "seed": 0, "epochs": 1, "settings": {}}
@@ -43,6 +44,31 @@ def test_the_best_of_a_set_is_that_of_its_task():
         assert not any(entry.bold for entry in entropy[1:])
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "severity"])
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in ("severity", "openood")])
 def test_every_table_takes_tasks_with_panels_of_their_own(name):
     assert "medium" in str(TABLES[name](BOTH))
+
+
+def test_openood_has_means_over_sets_and_then_over_seeds():
+    aurocs = {
+        "cifar-100": (0.8, 0.9),
+        "tiny-imagenet-mean": (0.6, 0.7),
+        "mnist": (1.0, 0.9),
+        "svhn": (0.8, 0.9),
+    }
+    near = ("cifar-100", "tiny-imagenet-mean")
+    found = TABLES["openood"](
+        [
+            {**RUN, "task": "cifar10", "seed": seed, "ood": name, "auroc_by_entropy": both[seed]}
+            | {"nearness": "near" if name in near else "far"}
+            for name, both in aurocs.items()
+            for seed in (0, 1)
+        ]
+    )
+    assert [entry.sort for entry in found.groups[0].rows[0][1:]] == pytest.approx([0.75, 0.9])
+    assert [entry.text.split()[0] for entry in found.groups[0].rows[0][1:]] == ["75.0", "90.0"]
+
+
+def test_openood_names_the_sets_that_are_missing():
+    with pytest.raises(InputError, match="tiny-imagenet-mean"):
+        TABLES["openood"](list(lines("cifar10")))

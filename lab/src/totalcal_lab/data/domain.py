@@ -95,13 +95,17 @@ class TaskData:
 
 @dataclass(frozen=True)
 class Task:
-    """A task by name; `input_shape` is what the backbone sees of one example."""
+    """A task by name; `input_shape` is what the backbone sees of one example.
+
+    `panel` are the OOD sets of every run; `further` are those that other benchmarks have, taken by name.
+    """
 
     name: str
     source: str
     kind: Literal["image", "tokens", "table"]
     input_shape: tuple[int, ...]
     panel: tuple[OODSet, ...] = ()
+    further: tuple[OODSet, ...] = ()
     projection: Callable[[Inputs], Projection] | None = field(default=None, repr=False)  # fitted on train
 
     @property
@@ -173,7 +177,7 @@ class Task:
         if left_out:
             others = tuple(label for label in range(self.num_classes) if label not in kept)
             own = (*own, OODSet(LEFT_OUT, "near", lambda data_dir: self._test(others, data_dir).inputs))
-        known = {member.name: member for member in (*own, *self._synthetic(kept))}
+        known = {member.name: member for member in (*own, *self.further, *self._synthetic(kept))}
         for name in names or ():
             if name not in known:
                 raise UnknownNameError(f"OOD set of {self.name}", name, known)

@@ -130,8 +130,9 @@ def judge_domain(
 
 
 def _panel(config: RunConfig) -> tuple[str, ...]:
-    own = tuple(member.name for member in task(config.task).members(None, _left_out(config)))
-    return own + (tuple(SYNTHETIC_OOD) if task(config.task).kind == "image" else ())
+    mine = task(config.task)
+    own = (*mine.members(None, _left_out(config)), *mine.further)
+    return tuple(member.name for member in own) + (tuple(SYNTHETIC_OOD) if mine.kind == "image" else ())
 
 
 def _left_out(config: RunConfig) -> Sequence[str | int] | None:

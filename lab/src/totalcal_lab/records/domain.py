@@ -1,7 +1,7 @@
 """The domain benchmark from records: scores as OOD detectors, what fading costs, what corruption does."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,6 +29,8 @@ NO_OOD = "none"
 SCORES: Mapping[str, str] = MappingProxyType(
     {
         "unfamiliarity": "familiarity",
+        "far_from_domain": "unlike the domain",
+        "far_from_classes": "unlike any class",
         "entropy": "entropy",
         "mutual_information": "mutual information",
         "max_softmax": "max softmax",
@@ -38,10 +40,22 @@ SCORES: Mapping[str, str] = MappingProxyType(
         "knn": "50th neighbour",
         "mahalanobis": "Mahalanobis",
         "relative_mahalanobis": "relative Mahalanobis",
+        "mahalanobis++": "Mahalanobis++",
+        "relative_mahalanobis++": "relative Mahalanobis++",
+        "fdbd": "fDBD",
+        "scale": "SCALE",
         "vim": "ViM",
         "ddu": "Gaussian per class (DDU)",
     }
 )
+OPENOOD: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "cifar10": {"near": ("cifar-100", "tiny-imagenet-mean"), "far": ("mnist", "svhn")},
+        "cifar100": {"near": ("cifar-10", "tiny-imagenet-mean"), "far": ("mnist", "svhn")},
+    }
+)
+"""Of OpenOOD's sets those that are here: its far ones have Textures and Places365 as well."""
+
 FADES = ("0", "0.001", "0.003", "0.01")
 _NOTE = "AUROC, %, OOD positive; mean ± standard deviation over seeds; bold: within half a point of the best."
 
@@ -74,14 +88,35 @@ def panel_table(records: Sequence[Record]) -> Table:
 
 def summary_table(records: Sequence[Record]) -> Table:
     """One row per score; of each model the worst of the far OOD sets, and the worst of the near ones."""
-    lines = [line for line in with_row_labels(records) if not _is_special(line)]
     columns: dict[str, dict[str, Summary]] = {}
+    for title, lines in _by_model(records):
+        for nearness in ("far", "near"):
+            mine = [line for line in lines if line["nearness"] == nearness]
+            if mine:
+                columns[f"{title}: worst {nearness}"] = _worst(mine)
+    return _by_score(columns)
+
+
+def openood_table(records: Sequence[Record]) -> Table:
+    """OpenOOD's columns: one row per score; of each model the means over its near and over its far sets."""
+    columns: dict[str, dict[str, Summary]] = {}
+    for title, lines in _by_model(records):
+        for nearness, names in OPENOOD.get(lines[0]["task"], {}).items():
+            mine = [line for line in lines if line["ood"] in names]
+            if {line["ood"] for line in mine} != set(names):
+                raise InputError(f"{title} has no lines of all of {', '.join(names)}. Run it with --domain.")
+            columns[f"{title}: {nearness}"] = _mean(mine)
+    return _by_score(columns)
+
+
+def _by_model(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
+    lines = [line for line in with_row_labels(records) if not _is_special(line)]
     for title, part in _by_task(lines):
         for model in in_order({line["model"] for line in part}):
-            for nearness in ("far", "near"):
-                mine = [line for line in part if line["model"] == model and line["nearness"] == nearness]
-                if mine:
-                    columns[f"{title}, {model}: worst {nearness}"] = _worst(mine)
+            yield f"{title}, {model}", [line for line in part if line["model"] == model]
+
+
+def _by_score(columns: Mapping[str, Mapping[str, Summary]]) -> Table:
     scores = [score for score in SCORES if any(score in found for found in columns.values())]
     best = {name: max(summary.mean for summary in found.values()) for name, found in columns.items()}
     rows = [
@@ -101,6 +136,18 @@ def _worst(lines: Sequence[Record]) -> dict[str, Summary]:
     names = _panel(lines)
     found = {score: _by_set(lines, f"auroc_by_{score}", names).values() for score in SCORES}
     return {score: min(each, key=lambda summary: summary.mean) for score, each in found.items() if each}
+
+
+def _mean(lines: Sequence[Record]) -> dict[str, Summary]:
+    """Over the sets of each seed, and then over the seeds."""
+    by_seed: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        for score in SCORES:
+            if f"auroc_by_{score}" in line:
+                by_seed[score][line["seed"]].append(line[f"auroc_by_{score}"])
+    return {
+        score: summarise(sum(each) / len(each) for each in seeds.values()) for score, seeds in by_seed.items()
+    }
 
 
 def fading_table(records: Sequence[Record]) -> Table:
@@ -228,5 +275,11 @@ def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -
 
 
 TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(
-    {"summary": summary_table, "panel": panel_table, "fading": fading_table, "severity": severity_table}
+    {
+        "summary": summary_table,
+        "openood": openood_table,
+        "panel": panel_table,
+        "fading": fading_table,
+        "severity": severity_table,
+    }
 )
