@@ -90,8 +90,10 @@ def test_a_lightning_module_is_calibrated_when_its_training_ends(lightning, clas
 
 @pytest.mark.filterwarnings("ignore")
 def test_without_validation_rows_lightning_is_told_to_give_some(lightning, classifier, tmp_path):
+    before = classifier.layers[0].weight.detach().clone()
     with pytest.raises(InputError, match="held_out"):
         trained(lightning, classifier, totalcal.integrations.lightning_callback(), tmp_path, loader(TRAIN))
+    assert torch.equal(classifier.layers[0].weight, before)  # not after hours of training
 
 
 class Texts(torch.utils.data.Dataset):
@@ -119,8 +121,8 @@ def padded(rows):
     return {**batch, "labels": torch.tensor([row["labels"] for row in rows])}
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_model_of_hugging_face_s_trainer_is_calibrated_when_its_training_ends(tmp_path):
+@pytest.fixture
+def trainer_of(tmp_path):
     transformers = pytest.importorskip("transformers", reason="the extra `test` brings transformers")
     pytest.importorskip("accelerate", reason="the extra `test` brings accelerate")
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -129,13 +131,18 @@ def test_a_model_of_hugging_face_s_trainer_is_calibrated_when_its_training_ends(
         tmp_path, num_train_epochs=2, learning_rate=1e-2, use_cpu=True, report_to=[], save_strategy="no",
         per_device_train_batch_size=20, disable_tqdm=True,
     )  # fmt: skip
-    trainer = transformers.Trainer(
+    return lambda held_out: transformers.Trainer(
         transformers.BertForSequenceClassification(config),
         options,
         data_collator=padded,
         train_dataset=Texts(120, 0),
-        eval_dataset=Texts(100, 1),
+        eval_dataset=held_out,
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_of_hugging_face_s_trainer_is_calibrated_when_its_training_ends(trainer_of):
+    trainer = trainer_of(Texts(100, 1))
     callback = totalcal.integrations.transformers_callback(trainer, classes=["a", "b", "c"])
     trainer.add_callback(callback)
     trainer.train()
@@ -148,3 +155,28 @@ def test_a_model_of_hugging_face_s_trainer_is_calibrated_when_its_training_ends(
     assert prediction.familiarity.shape == (30,)
     assert callback.model.summary.train_rows == 120
     assert callback.model.summary.fitting_rows + callback.model.summary.promise_rows == 100
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_held_out_rows_of_a_trainer_may_be_a_data_set_or_one_of_several_by_name(trainer_of):
+    several, calibrate = (
+        {"near": Texts(100, 1), "far": Texts(40, 2)},
+        totalcal.integrations.transformers_callback,
+    )
+    found = []
+    for known, given in ((several, "near"), (None, Texts(100, 1))):
+        torch.manual_seed(0)
+        trainer = trainer_of(known)
+        trainer.add_callback(callback := calibrate(trainer, held_out=given))
+        trainer.train()
+        found.append(callback.model.summary.fitting_rows + callback.model.summary.promise_rows)
+    assert found == [100, 100]
+
+
+@pytest.mark.parametrize("known", [None, {"near": Texts(100, 1), "far": Texts(40, 2)}])
+def test_without_one_set_of_held_out_rows_a_trainer_is_told_before_it_trains(trainer_of, known):
+    trainer = trainer_of(known)
+    trainer.add_callback(totalcal.integrations.transformers_callback(trainer))
+    with pytest.raises(InputError, match="held_out"):
+        trainer.train()
+    assert trainer.state.global_step == 0

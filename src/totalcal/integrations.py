@@ -31,7 +31,7 @@ class CalibrationCallback:
     def __init__(
         self,
         train: Data | None,
-        held_out: Data | None,
+        held_out: Data | str | None,
         test: Any,
         ood: Mapping[str, Any] | None,
         net: str,
@@ -90,14 +90,16 @@ def lightning_callback(
 
 
 class _OfLightning(CalibrationCallback):
-    def on_train_end(self, trainer: Any, module: nn.Module) -> None:
-        train = trainer.train_dataloader if self.train is None else self.train
-        held_out = _one_of(trainer.val_dataloaders) if self.held_out is None else self.held_out
-        if held_out is None:
+    def on_train_start(self, trainer: Any, module: nn.Module) -> None:
+        if self.held_out is None and _one_of(trainer.val_dataloaders) is None:
             raise InputError(
                 "this trainer has no validation loader: give lightning_callback(held_out=…), rows that the "
                 "module is not trained on."
             )
+
+    def on_train_end(self, trainer: Any, module: nn.Module) -> None:
+        train = trainer.train_dataloader if self.train is None else self.train
+        held_out = _one_of(trainer.val_dataloaders) if self.held_out is None else self.held_out
         figures = self.calibrated(module, train, held_out)
         for logger in trainer.loggers:
             logger.log_metrics(figures, step=trainer.global_step)
@@ -111,7 +113,7 @@ def _one_of(loaders: Any) -> Any:
 def transformers_callback(
     trainer: Any,
     train: Data | None = None,
-    held_out: Data | None = None,
+    held_out: Data | str | None = None,
     *,
     test: Any = None,
     ood: Mapping[str, Any] | None = None,
@@ -123,8 +125,8 @@ def transformers_callback(
     Args:
         trainer: The Trainer, whose `log` it calls.
         train: The rows it is trained on; the trainer's `train_dataset`, unless given.
-        held_out: Rows it is not trained on; the trainer's `eval_dataset`, unless given. Texts are padded to
-            the longest of them.
+        held_out: Rows it is not trained on; the trainer's `eval_dataset`, unless given, or one of its sets by
+            name. Data sets are put together by the trainer's collator; texts are padded to the longest.
         test: As in `lightning_callback`.
         ood: As in `lightning_callback`.
         net: As in `lightning_callback`.
@@ -147,16 +149,33 @@ def transformers_callback(
 class _OfTransformers(CalibrationCallback):
     trainer: Any
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        known = self.trainer.eval_dataset
+        if self.held_out is None and known is None:
+            raise InputError(
+                "this trainer has no eval_dataset: give transformers_callback(trainer, held_out=…), rows "
+                "that the model is not trained on."
+            )
+        if self.held_out is None and isinstance(known, Mapping):
+            raise InputError(
+                f"this trainer has several sets in eval_dataset: {', '.join(known)}. Name one, "
+                "transformers_callback(trainer, held_out=…)."
+            )
+
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        trainer: Any = self.trainer
-        train: Any = self.train
-        held_out: Any = self.held_out
-        if train is None:
-            train = _Collated(trainer.get_train_dataloader())
-        if held_out is None:
-            whole = _Collated(trainer.get_eval_dataloader())
-            held_out = next(whole.batches(len(whole)))
-        trainer.log(self.calibrated(model, train, held_out))
+        train = self._collated(self.train, self.trainer.get_train_dataloader)
+        held_out = self._collated(self.held_out, self.trainer.get_eval_dataloader)
+        if isinstance(held_out, _Collated):
+            held_out = next(held_out.batches(len(held_out)))
+        self.trainer.log(self.calibrated(model, train, held_out))
+
+    def _collated(self, given: Any, of_trainer: Any) -> Any:
+        """The trainer's own rows, a data set, or one of `eval_dataset` by name, as the trainer collates."""
+        if given is None:
+            return _Collated(of_trainer())
+        if isinstance(given, tuple | list | Mapping | DataLoader) or hasattr(given, "batches"):
+            return given
+        return _Collated(self.trainer.get_eval_dataloader(given))
 
 
 class _Collated:
