@@ -65,6 +65,16 @@ def test_the_blocks_of_a_page_run(name, tmp_path, monkeypatch):
         assert asked.exit_code == 0, asked.output
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_the_recipes_run_with_the_frameworks_themselves(tmp_path, monkeypatch):
+    for package in ("pytorch_lightning", "transformers", "accelerate"):
+        pytest.importorskip(package, reason=f"recipes.md needs {package}, which the extra `test` brings")
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks(PAGES[0].with_name("recipes.md"), quickly=True)
+    assert names["calibration"].model.classes == ("bad", "fair", "good")
+    assert (tmp_path / "report.html").exists()
+
+
 @pytest.mark.parametrize("model", sorted(MODELS))
 def test_every_model_trains_in_the_loop_of_the_page_on_training(model):
     page = PAGES[0].with_name("training.md").read_text(encoding="utf-8")
