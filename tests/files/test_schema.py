@@ -1,6 +1,7 @@
 """What a file sets is checked when it is read, by one list, before any of it is used."""
 
 import copy
+import json
 import math
 
 import pytest
@@ -23,8 +24,17 @@ def sound(tmp_path_factory):
     calibrated = totalcal.calibrate(model, (inputs[:200], labels[:200]), (inputs[200:], labels[200:]))
     path = tmp_path_factory.mktemp("sound") / "m.totalcal"
     monitor = Monitor.start(watched_scores(calibrated.predict(inputs[200:])))
-    totalcal.save(calibrated.process, path, gate=calibrated.gate, monitor=monitor)
+    totalcal.save(calibrated.process, path, gate=calibrated.gate, monitor=monitor, summary=calibrated.summary)
     return read_container(path)
+
+
+def changed(description, place, value):
+    description = copy.deepcopy(description)
+    part, (*above, name) = description, place.split("/")
+    for each in above:
+        part = part[int(each)] if isinstance(part, list) else part[each]
+    part[name] = value
+    return description
 
 
 HOSTILE = [
@@ -52,19 +62,18 @@ HOSTILE = [
     ("monitor/detectors/entropy/shares", [1.5]),
     ("monitor/detectors/entropy/log_total", float("nan")),
     ("domain/widest", 0),
+    ("domain/most_prototypes", {}),
+    ("domain/fade", 10**30),
+    ("gate/bars/0/score", {"function": "x"}),
+    ("gate/sampling/draws", True),
 ]
 
 
 @pytest.mark.parametrize(("place", "value"), HOSTILE, ids=lambda each: str(each)[:60])
 def test_a_hostile_setting_is_refused_when_the_file_is_read(sound, tmp_path, place, value):
-    description = copy.deepcopy(sound.description)
-    part, (*above, name) = description, place.split("/")
-    for each in above:
-        part = part[int(each)] if isinstance(part, list) else part[each]
-    part[name] = value
-    path = tmp_path / "hostile.totalcal"
+    path, name = tmp_path / "hostile.totalcal", place.rpartition("/")[2]
     try:
-        write_container(path, sound._replace(description=description))
+        write_container(path, sound._replace(description=changed(sound.description, place, value)))
     except ValueError:  # no JSON, and so no file
         return
     with pytest.raises(ModelFileError, match=rf"hostile\.totalcal: it sets .*{name}"):
@@ -75,6 +84,26 @@ def test_a_memory_whose_tensor_has_another_name_is_refused_when_it_is_read(sound
     tensors = sound.tensors.replace(b"domain.group_log_p_at_zero", b"domain.group_log_q_at_zero")
     write_container(tmp_path / "m.totalcal", sound._replace(tensors=tensors))
     with pytest.raises(ModelFileError, match="memory is not as it should be"):
+        totalcal.load(tmp_path / "m.totalcal")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("gate/bars/0/by_class", []),
+        ("gate/bars/0/by_class", "x"),
+        ("summary/before", {"nll": 1.0}),
+        ("summary/before/ece", []),
+        ("summary/layers", 3),
+    ],
+)
+def test_a_part_that_could_not_be_used_or_printed_is_refused_when_the_file_is_read(
+    sound, tmp_path, place, value
+):
+    write_container(
+        tmp_path / "m.totalcal", sound._replace(description=changed(sound.description, place, value))
+    )
+    with pytest.raises(ModelFileError, match=r"m\.totalcal"):
         totalcal.load(tmp_path / "m.totalcal")
 
 
@@ -96,6 +125,35 @@ def test_a_memory_of_forged_tensors_is_refused_when_it_is_read(sound, tmp_path, 
     write_container(tmp_path / "m.totalcal", sound._replace(tensors=safetensors.torch.save(tensors)))
     with pytest.raises(ModelFileError, match=f"m.totalcal: .*(prototypes|{name})"):
         totalcal.load(tmp_path / "m.totalcal")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("name", []),
+        ("classes", ["x"]),
+        ("classes", [9]),
+        ("learned", [["x", 30, 30]]),
+        ("learned", [[7, 30, 30]]),
+    ],
+)
+def test_a_forged_lesson_is_refused_when_it_is_read(sound, tmp_path, name, value):
+    write_container(tmp_path / "m.totalcal", sound)
+    model = totalcal.load(tmp_path / "m.totalcal")
+    model.memorise(torch.randn(30, 4) / 4 + torch.tensor([0, 0, 0, 30.0]), [3] * 30, name="lesson")
+    whole = model.content()
+    description = changed(json.loads(json.dumps(whole.description)), f"domain/sets/0/{name}", value)
+    write_container(tmp_path / "m.totalcal", whole._replace(description=description))
+    with pytest.raises(ModelFileError, match=r"m\.totalcal"):
+        totalcal.load(tmp_path / "m.totalcal")
+
+
+def test_a_layer_may_have_the_name_of_a_setting(tmp_path):
+    net = torch.nn.Sequential()
+    net.add_module("step", torch.nn.Linear(4, 8))
+    net.add_module("rows", torch.nn.Sequential(torch.nn.Linear(8, 3)))
+    totalcal.save(totalcal.softmax(net, 3), tmp_path / "m.totalcal")
+    assert totalcal.load(tmp_path / "m.totalcal", backbone=copy.deepcopy(net)).process.num_classes == 3
 
 
 def test_a_calibrator_of_other_classes_is_refused_when_it_is_read(sound, tmp_path):

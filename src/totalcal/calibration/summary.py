@@ -55,8 +55,13 @@ class CalibrationSummary:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """What `as_json` described."""
-        lists = {name: tuple(content[name]) for name in ("layers", "promises", "notes")}
-        return cls(**{**content, **lists})
+        lists = {name: tuple(map(str, content[name])) for name in ("layers", "promises", "notes")}
+        scores = {
+            when: {name: float(value) for name, value in content[when].items()}
+            for when in ("before", "after")
+        }
+        _gain(**scores)
+        return cls(**{**content, **lists, **scores})
 
 
 def _gain(before: Mapping[str, float], after: Mapping[str, float]) -> str:

@@ -110,6 +110,8 @@ class Bar:
         """The bar that `as_json` described."""
         by_class = content["by_class"]
         limits = None if by_class is None else tuple(map(_limit, by_class))
+        if limits == ():
+            raise InputError("bars by class have one class or more, but there is none.")
         return cls(content["score"], _limit(content["threshold"]), content["verdict"], limits)
 
 
@@ -118,7 +120,7 @@ def _finite(threshold: float) -> float | None:
 
 
 def _limit(threshold: float | None) -> float:
-    return math.inf if threshold is None else threshold
+    return math.inf if threshold is None else float(threshold)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ class Requirement(NamedTuple):
     def or_none(self) -> "Requirement":
         return Requirement(f"{self.words}, or nothing,", lambda value: value is None or self.fits(value))
 
+    def or_text(self, text: str) -> "Requirement":
+        return Requirement(f"{self.words}, or {text!r},", lambda value: value == text or self.fits(value))
+
     def or_list(self) -> "Requirement":
         return Requirement(
             f"{self.words}, or a list of these,", lambda value: all(map(self.fits, _listed(value)))
@@ -66,7 +69,8 @@ SETTINGS: Mapping[str, Requirement] = {
     "level": POSITIVE, "step": COUNT, "alarm_at": COUNT.or_none(), "ranks": COUNT.or_list(),
     "shares": SHARE.or_list(), "sums": NUMBERS, "log_total": NUMBER, "seed": _whole(0, 2**63).or_none(),
     "scores": NUMBERS.or_none(), "error_before": SHARE, "error_after": SHARE,
-    "class_groups": COUNT.or_list(), "ask": NOT_NEGATIVE, "miss_ood": NOT_NEGATIVE, "ood": SHARE,
+    "draws": _whole(0).or_text("moments"), "class_groups": COUNT.or_list(),
+    "ask": NOT_NEGATIVE, "miss_ood": NOT_NEGATIVE, "ood": SHARE,
 }  # fmt: skip
 
 _USERS = frozenset({"scores", "versions", "summary"})  # at the top: names of the user's own
@@ -84,11 +88,13 @@ def check_settings(description: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
         totalcal.errors.ModelFileError: it sets settings.latent.cell_variance to '-1', where a number ...
     """
+    layers = description.get("settings")
+    paths = {f"settings.{path}" for path in layers} if isinstance(layers, dict) else ()  # named by the user
     for path, value in _walked({name: part for name, part in description.items() if name not in _USERS}):
-        rule = SETTINGS.get(path.rpartition(".")[2])
+        rule = None if path in paths else SETTINGS.get(path.rpartition(".")[2])
         if isinstance(value, dict) and value.keys() == {"number"}:
             value = {"inf": math.inf, "-inf": -math.inf}.get(str(value["number"]), "nan")
-        elif isinstance(value, dict) or (isinstance(value, str) and rule is None):
+        elif rule is None and isinstance(value, dict | str):
             continue
         if not (rule.fits(value) if rule else _is_plain(value)):
             words = rule.words if rule else "a plain finite value"
@@ -111,7 +117,8 @@ def _listed(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return is_number and (isinstance(value, float) or abs(value) < 2**63)
 
 
 def _is_plain(value: Any) -> bool:

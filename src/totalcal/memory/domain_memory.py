@@ -713,7 +713,15 @@ class DomainMemory(Domain):
         for name, shape in expected.items():
             if tuple(self.get_buffer(name).shape) != shape:
                 raise ValueError(f"{name} has shape {tuple(self.get_buffer(name).shape)}, not {shape}")
+        learned = self._learned_numbers()
+        if learned != list(range(self.num_classes, self.num_classes + len(learned))):
+            raise ValueError(f"learned classes {learned[:10]} beside {self.num_classes}")
         for each in self.sets:
+            numbers = [*each.classes, *(number for sizes in each.learned for number in sizes)]
+            if not isinstance(each.name, str) or not all(type(n) is int and n >= 0 for n in numbers):
+                raise ValueError(f"{each.name!r} of classes {each.classes}")
+            if max(each.classes, default=0) >= self.num_classes + len(learned):
+                raise ValueError(f"{each.name} is of classes {each.classes}")
             shapes = {
                 "centres": (len(each.classes), width),
                 "prototypes": (len(each.prototypes), self.directions),
