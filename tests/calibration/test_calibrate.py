@@ -229,6 +229,7 @@ def test_the_probabilities_of_a_forest_become_better(tmp_path):
     )
     assert set(prediction.labels) == {"a", "b", "c"}
     assert set(prediction.decision) <= {"accept", "ask"}
+    assert str(model).startswith("probabilities of 3 classes: a, b, c")  # and of no net
 
 
 class Small(nn.Module):

@@ -45,6 +45,7 @@ from totalcal.inputs import Inputs, as_class_numbers, as_inputs, from_named, nam
 from totalcal.memory.domain import Memorised
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context, uncompiled
+from totalcal.nets import LogProbabilities
 from totalcal.origin import hooked, hooks_since
 from totalcal.scores.arrays import class_numbers, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
@@ -274,6 +275,8 @@ class Model:
     def __str__(self) -> str:
         made = recipe_of(self.process)
         what = "a model" if made is None else made.model
+        if isinstance(self.process.backbone, LogProbabilities):
+            what = "probabilities"
         named = "" if self.classes is None else ": " + ", ".join(map(str, self.classes[:8]))
         more = ", …" if len(self.classes or ()) > 8 else ""
         told = self.summary or "not calibrated: totalcal.calibrate(net, train, held_out)"
