@@ -14,6 +14,7 @@ import totalcal
 from totalcal import MODELS, Batch, BNNClassifier, Gate, evaluate
 from totalcal.baselines import Ensemble, MCDropout, OODScored, temperature_scaled
 from totalcal.decisions.rules import Coverage
+from totalcal.estimators import Pipeline
 from totalcal.files.predicting.exported import ExportedModel
 from totalcal.scores import ExternalPredictor, from_arrays, from_module, from_sklearn
 from totalcal.types import BY_MOMENTS, DETERMINISTIC, Predictive, Sampling
@@ -74,7 +75,8 @@ def test_every_predictor_has_the_same_signature(predictor: Any) -> None:
     assert [name for name, *_ in expected] == ["draws", "seed", "context"]
     assert parameters(predictor.predict) == expected
     assert parameters(estimator().predict_distribution) == expected
-    assert parameters(ExportedModel.predict)[1:] == expected  # beside `self`, which is not bound here
+    for unbound in (ExportedModel.predict, Pipeline.predict_distribution):
+        assert parameters(unbound)[1:] == expected  # beside `self`
 
 
 def test_a_row_s_prediction_is_a_function_of_the_row_and_the_seed(predictor: Any) -> None:
