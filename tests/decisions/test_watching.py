@@ -102,7 +102,7 @@ def test_labels_that_turn_wrong_are_noticed_by_the_loss(model_file, table):
 def test_what_cannot_be_watched_is_told(model_file, table, tmp_path):
     bare = tmp_path / "bare.totalcal"
     totalcal.save(totalcal.softmax(mlp(4, 3), num_classes=3), bare)
-    with pytest.raises(InputError, match="no monitor.*totalcal.calibrate"):
+    with pytest.raises(InputError, match=r"no monitor.*totalcal\.calibrate"):
         watch_file(table([0.5]), bare)
     with pytest.raises(InputError, match="not a class"):
         watch_file(table([0.5], ["9"]), model_file)
