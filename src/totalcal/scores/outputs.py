@@ -142,10 +142,10 @@ def _of_table(path: Path, label: str) -> SavedOutputs:
     if set(words) <= set(names):
         return SavedOutputs(outputs, "probabilities", class_numbers(words, names), names)
     if labels.dtype.kind not in "biuf":
+        unknown = next(str(word) for word in words if word not in names)
         raise LabelError(
-            f"the column {label!r} of {path} holds {next(str(each) for each in words if each not in names)!r},"
-            f" which is none of the columns of probabilities: {', '.join(names[:5])}"
-            f"{', …' if len(names) > 5 else ''}."
+            f"the column {label!r} of {path} holds {unknown!r}, which is none of the columns of "
+            f"probabilities: {', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
         )
     return SavedOutputs(outputs, "probabilities", labels)
 
