@@ -11,18 +11,14 @@ from .blocks import Share as Share
 from .compare import Difference as Difference
 from .compare import Summary as Summary
 from .compare import aggregate as aggregate
-from .compare import bold as bold
 from .compare import bootstrap_difference as bootstrap_difference
 from .compare import by_seed as by_seed
 from .compare import flat_line as flat_line
-from .compare import has_learned as has_learned
-from .compare import in_words as in_words
 from .compare import latest as latest
 from .compare import paired_difference as paired_difference
 from .compare import show as show
 from .compare import summarise as summarise
 from .compare import unbeaten as unbeaten
-from .compare import winners as winners
 from .drawing import BLUE as BLUE
 from .drawing import IN_DISTRIBUTION as IN_DISTRIBUTION
 from .drawing import INK as INK
@@ -48,6 +44,7 @@ from .labels import common_settings as common_settings
 from .labels import describe as describe
 from .labels import in_order as in_order
 from .labels import is_score as is_score
+from .labels import listed as listed
 from .labels import place as place
 from .labels import seeds_in_words as seeds_in_words
 from .labels import settings_in_words as settings_in_words

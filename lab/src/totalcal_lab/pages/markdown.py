@@ -24,7 +24,6 @@ from totalcal.report import (
     Table,
     as_markdown,
     better,
-    bold,
     by_column,
     column_title,
     common_settings,
@@ -35,6 +34,7 @@ from totalcal.report import (
     with_row_labels,
 )
 from totalcal_lab.records import paper
+from totalcal_lab.records.bold import bold
 from totalcal_lab.records.corruptions import corruption_columns, corruption_table
 from totalcal_lab.records.domain import TABLES as DOMAIN_TABLES
 from totalcal_lab.records.people import TERMS, people_table

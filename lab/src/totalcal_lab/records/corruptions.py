@@ -13,7 +13,6 @@ from totalcal.report import (
     Record,
     Summary,
     Table,
-    bold,
     by_column,
     column_title,
     common_settings,
@@ -24,6 +23,7 @@ from totalcal.report import (
     with_row_labels,
 )
 from totalcal_lab.records import paper
+from totalcal_lab.records.bold import bold
 from totalcal_lab.records.folders import RunFolder, finished_runs
 from totalcal_lab.records.store import read
 

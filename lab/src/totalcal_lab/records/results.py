@@ -11,18 +11,17 @@ from totalcal.report import (
     Summary,
     Table,
     aggregate,
-    bold,
     by_column,
     column_title,
     common_settings,
     flat_line,
     in_order,
-    in_words,
     seeds_in_words,
     show,
     with_row_labels,
 )
 from totalcal_lab.records import paper
+from totalcal_lab.records.bold import bold, in_words
 
 TITLES = {
     "error": "Test error, %",

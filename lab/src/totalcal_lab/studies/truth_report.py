@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from totalcal.baselines import BASELINES
-from totalcal.report import NOTHING, Entry, Group, Summary, Table, as_text, bold, show, summarise
+from totalcal.report import NOTHING, Entry, Group, Summary, Table, as_text, show, summarise
+from totalcal_lab.records.bold import bold
 from totalcal_lab.studies.truth import PREDICTORS, Measurement, Plan, claims
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from totalcal.report import (
     Section,
     Summary,
     Table,
-    bold,
     describe,
     legend_above,
     line,
@@ -20,6 +19,7 @@ from totalcal.report import (
 )
 from totalcal_lab.pages.boards import Board
 from totalcal_lab.pages.sections.scores import heading
+from totalcal_lab.records.bold import bold
 from totalcal_lab.records.corruptions import (
     CorruptionColumn,
     corruption_columns,

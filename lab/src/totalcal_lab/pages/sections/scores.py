@@ -10,17 +10,14 @@ from totalcal.report import (
     Section,
     Summary,
     Table,
-    bold,
     by_seed,
     describe,
-    has_learned,
-    in_words,
     paired_difference,
     seeds_in_words,
     show,
-    winners,
 )
 from totalcal_lab.pages.boards import Board
+from totalcal_lab.records.bold import bold, has_learned, in_words, winners
 from totalcal_lab.records.paper import SEEDS, results
 from totalcal_lab.records.progress import PLAIN, costs
 
