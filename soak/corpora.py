@@ -330,6 +330,24 @@ DESCRIPTION = member("description.json"), with_member("description.json")
 TENSORS = member("tensors.safetensors"), with_member("tensors.safetensors")
 
 
+def _numbers_begin(tensors: bytes) -> int:
+    return 8 + int.from_bytes(tensors[:8], "little")
+
+
+def numbers(data: bytes) -> bytes:
+    """Those in the tensors, behind the header that says which is which."""
+    tensors = TENSORS[0](data)
+    return tensors[_numbers_begin(tensors) :]
+
+
+def with_numbers(inner: bytes, sound: bytes) -> bytes:
+    """As many numbers as there were, so that more than their count is looked at."""
+    tensors = TENSORS[0](sound)
+    start = _numbers_begin(tensors)
+    length = len(tensors) - start
+    return TENSORS[1](tensors[:start] + inner[:length].ljust(length, b"\xff"), sound)
+
+
 def used_model(path: Path) -> Any:
     """Load it, predict, decide and watch with it."""
     import totalcal
@@ -337,6 +355,7 @@ def used_model(path: Path) -> Any:
 
     saved = totalcal.load(path)
     prediction = saved.predict(np.ones((3, 4)))
+    assert np.isfinite(np.asarray(prediction.probabilities)).all()
     if saved.gate is not None:
         saved.gate(prediction)
     if saved.monitor is not None:
@@ -727,6 +746,7 @@ SUBJECTS: dict[str, Subject] = {
     "model file": Subject(model_file, weights_of_model, sealed=True),
     "model file, description": Subject(model_file, used_model, *DESCRIPTION),
     "model file, tensors": Subject(model_file, used_model, *TENSORS),
+    "model file, numbers": Subject(model_file, used_model, numbers, with_numbers),
     "model file, summary": Subject(model_file, summarised, *DESCRIPTION),
     "exported, onnx": Subject(onnx_file, opened_onnx),
     "rows, csv": Subject(beside_a_model("rows.csv", ROWS), predicted),
