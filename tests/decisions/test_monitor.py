@@ -233,3 +233,23 @@ def test_acceptance_is_counted_by_class_through_files_and_merges():
     assert again.status.by_class == {"cat": (50, 37), "dog": (50, 0)}
     assert again.merged(monitor).by_class == {"cat": (100, 74), "dog": (100, 0)}
     assert "0.0% of dog" in str(again.status)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("detectors", {}), ("detectors", 3), ("false_alarms", 0), ("rows", None), ("by_class", [["a", 1]]),
+        ("detectors/unfamiliarity", None), ("detectors/unfamiliarity/held_out", []),
+        ("detectors/unfamiliarity/held_out", [["x", 1]]), ("detectors/unfamiliarity/seen", [[-1, 1]]),
+        ("detectors/unfamiliarity/sums", [1]), ("detectors/unfamiliarity/shares", [0.5, 0.5]),
+        ("detectors/unfamiliarity/level", 0), ("detectors/unfamiliarity/step", "x"),
+    ],
+)  # fmt: skip
+def test_a_forged_state_is_refused_when_it_is_read(place, value):
+    state = json.loads(json.dumps(watching().as_json()))
+    part, (*above, name) = state, place.split("/")
+    for each in above:
+        part = part[each]
+    part[name] = value
+    with pytest.raises(InputError):
+        Monitor.from_json(state)

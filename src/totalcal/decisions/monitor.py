@@ -183,17 +183,20 @@ class Detector:
         ranks = np.array(content["ranks"], dtype=np.int64)
         if ranks.shape != (_TENTHS,):
             raise InputError(f"a monitor has {_TENTHS} shares of ranks, but got {ranks.size}.")
-        sums = content["sums"][0], content["sums"][1]
-        bettor = Bettor(content["log_total"], tuple(content["shares"]))
+        of_held_out, of_stream = map(int, content["sums"])
+        shares = tuple(map(float, content["shares"]))
+        level, step, alarm_at = float(content["level"]), int(content["step"]), content["alarm_at"]
+        if not held_out.any() or min(level, *shares) <= 0 or len(shares) != len(Bettor.start().shares):
+            raise ValueError("there are no held-out rows, no money, or no level")
         return cls(
             held_out,
             seen,
-            content["level"],
-            content["seed"],
-            sums,
-            bettor,
-            content["step"],
-            content["alarm_at"],
+            level,
+            int(content["seed"]),
+            (of_held_out, of_stream),
+            Bettor(float(content["log_total"]), shares),
+            step,
+            None if alarm_at is None else int(alarm_at),
             ranks,
         )
 
@@ -432,11 +435,24 @@ class Monitor:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Monitor":
-        """The monitor that `as_json` described."""
-        detectors = {name: Detector.from_json(each) for name, each in content["detectors"].items()}
-        by_class = {str(name): (int(rows), int(yes)) for name, rows, yes in content["by_class"]}
-        counts = content["rows"], content["decided"], content["accepted"]
-        return cls(detectors, content["false_alarms"], *counts, by_class)
+        """The monitor that `as_json` described.
+
+        Raises:
+            InputError: If it described none.
+        """
+        try:
+            detectors = {name: Detector.from_json(each) for name, each in content["detectors"].items()}
+            by_class = {str(name): (int(rows), int(yes)) for name, rows, yes in content["by_class"]}
+            rows, decided, accepted = (int(content[name]) for name in ("rows", "decided", "accepted"))
+            made = cls(detectors, float(content["false_alarms"]), rows, decided, accepted, by_class)
+            if not detectors or not 0 < made.false_alarms <= 1:
+                raise ValueError(f"{len(detectors)} scores, {made.false_alarms} false alarms")
+            str(made.status)  # whatever it is asked for
+            return made
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            raise InputError(
+                f"what should be the state of a monitor is none ({error!r:.80}): start a new one."
+            ) from error
 
 
 def watched_scores(prediction: Any, labels: npt.ArrayLike | None = None) -> dict[str, Floats]:
@@ -499,6 +515,8 @@ def _pairs(counts: Counts) -> list[list[int]]:
 def _counts(pairs: list[list[int]]) -> Counts:
     counts = np.zeros(len(_EDGES) + 1, dtype=np.int64)
     for place, count in pairs:
+        if place < 0 or count < 0:
+            raise ValueError(f"{count} in bin {place}")
         counts[place] = count
     return counts
 
