@@ -39,8 +39,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"All examples": "gallery/index.md"},
         *(f"gallery/{script.stem}.md" for script in scripts()),
     ]
-    modules = [f"reference/{room}.md" for room in rooms()]
-    parts["Reference"] = [{"Public names": "reference/api.md"}, *parts["Reference"], {"All modules": modules}]
+    parts["Reference"] = [
+        {"Public names": "reference/index.md"},
+        *parts["Reference"],
+        {"All modules": [f"reference/{room}.md" for room in rooms()]},
+    ]
     config.nav = [{name: pages} for name, pages in parts.items()]
     return config
 
@@ -100,7 +103,7 @@ def made_pages() -> dict[str, Callable[[], str]]:
         **from_the_root,
         "gallery/index.md": gallery_index,
         **{f"gallery/{script.stem}.md": partial(example_page, script) for script in scripts()},
-        "reference/api.md": api_index,
+        "reference/index.md": api_index,
         "reference/commands.md": commands_page,
         **{f"reference/{room}.md": partial(room_page, room) for room in rooms()},
     }
@@ -163,7 +166,7 @@ def with_group_rows(html: str) -> str:
 
 
 def with_whole_words(html: str) -> str:
-    """Short words of code and options are not broken at their hyphens, nor a mean from its deviation.
+    """Short words of code and options are not broken at their hyphens, nor a deviation at its sign.
 
     A long word of code is broken between its parts.
 
@@ -175,7 +178,7 @@ def with_whole_words(html: str) -> str:
     html = re.sub(r"<code>([^<>\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
     html = re.sub(r"<code>[^<>\s]{29,}</code>", _with_parts, html)
     html = re.sub(r"<code>[^<>\n]+</code>", _with_whole_options, html)
-    return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(" ± ", "&nbsp;±&nbsp;"), html)
+    return re.sub(r"<td.*?</td>", lambda cell: cell.group().replace("± ", "±&nbsp;"), html)
 
 
 def _with_parts(code: re.Match[str]) -> str:

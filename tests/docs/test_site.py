@@ -65,11 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pages(site: Path) -> list[Path]:
-    return [
-        page
-        for page in site.rglob("*.html")
-        if page.name != "404.html" and "results/fashion" not in str(page)
-    ]
+    return [page for page in site.rglob("*.html") if page.name != "404.html"]
 
 
 def test_the_examples_in_the_code_of_the_site_run() -> None:
@@ -79,6 +75,12 @@ def test_the_examples_in_the_code_of_the_site_run() -> None:
     for function in functions:
         for example in DocTestFinder().find(function, globs=SITE):
             assert DocTestRunner(optionflags=NORMALIZE_WHITESPACE).run(example).failed == 0, example.name
+
+
+def test_every_folder_of_the_site_opens_and_none_holds_compiled_code(site: Path) -> None:
+    folders = {page.parent for page in pages(site)}
+    assert [str(folder) for folder in folders if not (folder / "index.html").exists()] == []
+    assert list(site.rglob("__pycache__")) == []
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
@@ -92,7 +94,7 @@ def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
     """One line in the index, which leads to an entry on the page of its room."""
     homes = SITE["public_names"]()
     assert set(totalcal.__all__) == homes.keys() | {"__version__"}
-    index = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    index = (site / "reference" / "index.html").read_text(encoding="utf-8")
     listed = re.findall(r'<a href="(\w+\.html)#([\w.]+)"><code[^>]*>(\w+)</code></a></td>\s*<td>\S', index)
     assert {name: home for _, home, name in listed}.items() >= homes.items()
     pages = {page: (site / "reference" / page).read_text(encoding="utf-8") for page, _, _ in listed}
@@ -179,7 +181,7 @@ def is_given_up(request: Any) -> bool:
     return request.failure == "net::ERR_ABORTED"
 
 
-DOCSTRINGS = tuple(f"reference/{name}.html" for name in ("api", "commands", "models", "core", "parts"))
+DOCSTRINGS = tuple(f"reference/{name}.html" for name in ("index", "commands", "models", "core", "parts"))
 """Of the pages that are made of docstrings these stand for all."""
 
 
