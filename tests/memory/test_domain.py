@@ -187,6 +187,32 @@ def test_tokens_are_measured_one_by_one_and_averaged() -> None:
     assert_allclose(z[:, :WIDTH], means / means.norm(dim=1, keepdim=True), rtol=1e-9)
 
 
+def test_a_sequence_of_strange_tokens_is_unfamiliar_however_typical_their_mean_is() -> None:
+    def sequences(seed: int, count: int, spread: float) -> ObservedRows:
+        rows, labels = rows_of(seed, count)
+        apart = spread * torch.randn(count, 4, WIDTH, generator=torch.Generator().manual_seed(seed)).double()
+        tokens = (rows[:, None] + apart - apart.mean(1, keepdim=True)).flatten(0, 1)
+        seen = Observation(
+            {"steps": Features(tokens, torch.arange(count).repeat_interleave(4))},
+            rows[:, 0].abs(),
+            rows[:, :CLASSES],
+        )
+        return ObservedRows(seen, labels, row_keys(rows))
+
+    memory = DomainMemory([Tap("steps", "tokens", WIDTH)], CLASSES).double()
+    sums = memory.writing()
+    memory.add(sums, sequences(0, 300, 0.3))
+    memory.write(sums)
+    memory.calibrate([sequences(1, 300, 0.3)])
+    strange = memory.look(sequences(2, 200, 5.0).observation)[0]
+    typical = strange.clone()
+    typical[:, 0] = 0  # nearer to a prototype than any mean
+    far = memory.ranked(strange)[:, 1]
+    assert torch.equal(memory.ranked(typical)[:, 1], far)  # the tokens decide
+    own = memory.ranked(memory.look(sequences(3, 200, 0.3).observation)[0])[:, 1]
+    assert roc_auc_score(np.repeat([0, 1], 200), torch.cat([own, far])) > 0.85
+
+
 def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_made_no_tail() -> None:
     memory = written([rows_of(0, 300)])
     held_out = observed(*rows_of(1, 101))

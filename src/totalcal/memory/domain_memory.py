@@ -39,6 +39,7 @@ _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
 _AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _FARTHEST = torch.finfo(torch.float32).max
+_GROUPS = (2, 3)  # tail probabilities of each number
 _STAGES = ("each", "group")  # of the tail probabilities
 _WHOLE = frozenset({"classes", "held_out_labels", "keys"})
 _OF_ROWS = frozenset(  # in their precision
@@ -121,8 +122,8 @@ class DomainMemory(Domain):
     From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two statistics:
 
     - how far from everything seen: the distance of the directions, with a table's standardised inputs, to the
-      nearest prototype, for a net of sequences also the mean distance of the tokens to theirs, and a = min_c
-      (z − μ_c)ᵀ W⁻¹ (z − μ_c);
+      nearest prototype (of a sequence that or the mean distance of its tokens to theirs, whichever is less
+      probable), and a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c);
     - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the energy and the entropy of the prediction.
 
     In each, tail probabilities among held-out rows are joined by Fisher's statistic. T is the larger of the
@@ -505,9 +506,10 @@ class DomainMemory(Domain):
         return Tails(*(self.get_buffer(f"{stage}_{name}") for name in Tails._fields))
 
     def _by_group(self, statistics: Tensor) -> Tensor:
-        near = 3
-        sizes = [statistics.shape[-1] - near, near]
-        return grouped_fisher(_log_p(self._tails("each"), statistics), sizes)
+        log_p = _log_p(self._tails("each"), statistics)
+        if self.tokens_of is not None:  # a sequence is as far as its mean or its tokens, whichever is farther
+            log_p = torch.cat([log_p[:, :2].amin(-1, keepdim=True), log_p[:, 2:]], -1)
+        return grouped_fisher(log_p, _GROUPS)
 
     def _p_values(self, ranked: Tensor, calibration: Tensor) -> Tensor:
         lowered = less_rounding(ranked, spread_of(calibration).T)
