@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import totalcal
 from totalcal.calibration.splitting import FewRowsWarning, OverlapWarning
-from totalcal.errors import InputError, LabelError
+from totalcal.errors import InputError, LabelError, ShapeError
 from totalcal.files.container import summary
 
 CENTRES = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.5]])
@@ -211,6 +211,13 @@ def test_a_pipeline_of_scikit_learn_that_ends_in_an_estimator_of_ours_keeps_its_
 def test_unlabelled_rows_are_refused():
     with pytest.raises((LabelError, InputError)):
         totalcal.calibrate(too_sure(), drawn(200, 0), [drawn(100, 1)[0]])
+
+
+def test_a_row_that_is_no_batch_is_refused_with_the_way_out(model):
+    rows, _ = drawn(3, 4)
+    with pytest.raises(ShapeError, match=r"row\[None\]"):
+        model.predict(rows[0])
+    assert len(model.predict(rows[0][None]).labels) == 1
 
 
 def test_the_probabilities_of_a_forest_become_better(tmp_path):

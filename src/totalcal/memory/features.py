@@ -26,6 +26,7 @@ FeatureKind = Literal["vector", "map", "tokens"]
 INPUTS = "inputs"
 _BEFORE = " (input)"
 _LONGEST_RUN = 4
+_ONE_ROW = "A single row is given as a batch of one, row[None]."
 _WEIGHTLESS = ("Norm", "Pool", "Dropout", "Flatten", "Identity")
 _ALONG_THE_LAST_AXIS = ("Conv1d", "Pool1d", "BatchNorm1d", "InstanceNorm1d")
 
@@ -86,7 +87,9 @@ class Collector:
         """Keep what is needed of an output, at once: a layer behind may write over it."""
         values = _at_nodes(_main_tensor(output))
         if values is None or _kind(values) is None:
-            raise ShapeError(f"the layer {tap.name} gives no features that can be read: {_shape(output)}.")
+            raise ShapeError(
+                f"the layer {tap.name} gives no features that can be read: {_shape(output)}. {_ONE_ROW}"
+            )
         if not tap.batch_first:
             values = values.transpose(0, 1)
         values = values.detach()[self.skipped :]
@@ -103,7 +106,7 @@ class Collector:
         if found.values.shape[-1] != tap.width:
             raise ShapeError(
                 f"the layer {tap.name} gives features of width {found.values.shape[-1]}, but the memory was "
-                f"made with {tap.width}. Inputs must have the shape they had when it was made."
+                f"made with {tap.width}. Inputs must have the shape they had when it was made. {_ONE_ROW}"
             )
         self.features[tap.name] = found
 
