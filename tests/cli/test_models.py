@@ -1,6 +1,7 @@
 """`totalcal inspect`, `predict`, `export` and `score` as people type them."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -37,6 +38,7 @@ def test_inspect_shows_model_gate_and_price(model_file):
         "error 0.05",
     ):
         assert word in shown
+    assert not re.search(r"\.\d{5}", shown)  # limits and rates with as many digits as one reads
 
 
 def test_inspect_shows_what_a_service_needs(tmp_path):

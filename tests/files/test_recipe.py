@@ -191,7 +191,9 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     found, expected = again.predict(new), model.predict(new)
     assert_allclose(found.unfamiliarity, expected.unfamiliarity, rtol=1e-4)
     assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
-    assert "learned since: domain" in dict(summary(tmp_path / "it"))["domain"]
+    told = dict(summary(tmp_path / "it"))
+    assert "learned since: domain" in told["domain"]
+    assert "has learned" in told["monitor"]
     again.process.memorise(rows[:100] - 5, labels[:100], "other")  # and goes on
     assert again.process.domain.names == ("domain", "other")
 

@@ -116,6 +116,16 @@ def test_a_net_that_was_too_sure_is_said_to_be_better_now(report):
     assert "0.0% of far" in report.verdict
 
 
+def test_scores_that_calibration_left_as_they_were_are_said_to_be_unchanged():
+    noise = torch.Generator().manual_seed(0)
+    sure = torch.rand(600, 1, generator=noise)
+    given, labels = torch.cat([sure, 1 - sure], 1), torch.bernoulli(1 - sure[:, 0], generator=noise).long()
+    report = totalcal.calibrate_probabilities(given[:300], labels[:300]).report((given[300:], labels[300:]))
+    assert report.before.probabilities.tolist() == report.after.probabilities.tolist()
+    assert "NLL unchanged (" in report.verdict
+    assert "but for chance" not in report.verdict
+
+
 def test_the_model_is_as_it_was_after_a_report(model, report):
     assert model.process.calibrator.log_temperature > 0
     assert model.summary is not None

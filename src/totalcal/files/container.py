@@ -169,7 +169,7 @@ def summary(path: Path) -> list[tuple[str, str]]:
             ("retained", _retained(description, shapes)),
             *_gate(description["gate"]),
             ("sets", _sets(description["sets"])),
-            ("monitor", _monitor(description["monitor"])),
+            ("monitor", _monitor(description["monitor"], description["domain"])),
             ("scores", _scores(description["scores"])),
             ("written by", _listed(description["versions"])),
         ]
@@ -262,10 +262,7 @@ def _retained(description: dict[str, Any], shapes: dict[str, list[int]]) -> str:
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
     if gate is None:
         return [("gate", "none: every prediction is accepted")]
-    bars = [
-        f"{bar['score']} {'by predicted class' if bar['by_class'] else bar['threshold']}: {bar['verdict']}"
-        for bar in gate["bars"]
-    ]
+    bars = [f"{bar['score']} {_limit(bar)}: {bar['verdict']}" for bar in gate["bars"]]
     rates = gate["on_held_out"]
     price = (
         f"accepts {rates['coverage']:.1%} of {rates['rows']} held-out rows, "
@@ -277,6 +274,12 @@ def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
         ("promise", gate["promise"]),
         ("cost", price),
     ]
+
+
+def _limit(bar: dict[str, Any]) -> str:
+    if bar["by_class"]:
+        return "by predicted class"
+    return "without limit" if bar["threshold"] is None else f"{bar['threshold']:.4g}"
 
 
 def _sampling(sampling: dict[str, Any]) -> str:
@@ -293,7 +296,9 @@ def _sets(sets: dict[str, Any] | None) -> str:
     return f"{sets['method']}, coverage {sets['coverage']:g}, from {len(sets['scores'])} held-out rows"
 
 
-def _monitor(monitor: dict[str, Any] | None) -> str:
+def _monitor(monitor: dict[str, Any] | None, domain: dict[str, Any] | None) -> str:
+    if monitor is None and domain and domain["sets"]:
+        return "none, since the scores of a model that has learned come about in another way"
     if monitor is None:
         return "none: totalcal watch needs a Monitor"
     return f"of {', '.join(monitor['detectors'])}; {monitor['rows']} rows of a stream so far"

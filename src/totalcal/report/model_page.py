@@ -474,6 +474,8 @@ class _Row(NamedTuple):
 
     @property
     def in_words(self) -> str:
+        if self.before == self.after:
+            return f"{self.title} unchanged ({self.show(self.after)})"
         change = f"{self.show(self.before)} → {self.show(self.after)}"
         if self.difference.low <= 0 <= self.difference.high:
             return f"{self.title} the same but for chance ({change})"
