@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from totalcal.memory import distances
-from totalcal.memory.distances import Tails, conformal_p_value, fisher, less_rounding, spread_of
+from totalcal.memory.distances import Tails, conformal_p_value, grouped_fisher, less_rounding, spread_of
 
 
 @pytest.fixture
@@ -167,4 +167,4 @@ def test_each_statistic_has_a_tail_of_its_own() -> None:
 def test_twice_fisher_s_statistic_has_the_chi_squared_distribution_scipy_combines_by() -> None:
     p = torch.tensor([0.2, 0.03, 0.5], dtype=torch.float64)
     statistic, _ = stats.combine_pvalues(p.numpy(), method="fisher")
-    assert 2 * fisher(p.log()).item() == pytest.approx(statistic)
+    assert 2 * grouped_fisher(p.log()[None], [3]).item() == pytest.approx(statistic)

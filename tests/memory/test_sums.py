@@ -48,14 +48,6 @@ def test_sums_depend_on_neither_order_nor_batches() -> None:
         assert_allclose(other.squares, summed(rows, labels).squares, rtol=1e-12)
 
 
-def test_sums_of_two_sets_add_up_to_those_of_their_union() -> None:
-    rows, labels = rows_of(3, 5, 200)
-    first, second = summed(rows[:60], labels[:60]), summed(rows[60:], labels[60:])
-    first.merge(second)
-    assert_allclose(first.squares, summed(rows, labels).squares, rtol=1e-12)
-    assert_allclose(first.totals, summed(rows, labels).totals, rtol=1e-12)
-
-
 def test_in_float32_rounding_is_a_share_of_the_variance_and_not_of_the_size() -> None:
     rows, labels = rows_of(1, 4, 20_000, offset=1e4)
     sums = summed(rows.float(), labels, batch=256)

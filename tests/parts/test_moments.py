@@ -164,7 +164,7 @@ def test_a_layer_that_nobody_has_taught_is_named() -> None:
     net = random_weights(nn.Sequential(nn.Linear(6, 4), nn.Sequential(nn.LayerNorm(4)), nn.Linear(4, 3)))
     with pytest.raises(NoMomentRuleError, match="LayerNorm") as caught:
         embedding_points(net, inputs(2, 6))
-    assert caught.value.place_in(net) == "1.0"
+    assert caught.value.layer is net.get_submodule("1.0")
 
 
 def test_a_rule_of_ones_own_is_followed() -> None:

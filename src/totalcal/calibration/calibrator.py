@@ -15,7 +15,6 @@ it was best on 180 nets of tables and 290 made ones; on 340 others it was no wor
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +36,6 @@ DOUBT = 0.25
 """By how many standard errors of the paired difference what does more has to be better."""
 
 Floats = npt.NDArray[np.float64]
-
-
-class Calibrator(Protocol):
-    """From the belief of a draw to a calibrated one."""
-
-    def __call__(self, belief: Belief) -> Belief: ...
 
 
 class NoCalibrator(nn.Module):

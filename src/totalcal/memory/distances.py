@@ -169,17 +169,10 @@ class Tails(NamedTuple):
         return torch.where(columns > self.start, tail, counted).T
 
 
-def fisher(log_p_values: Tensor) -> Tensor:
-    """T = −Σ_j log p_j over the last axis (Fisher's statistic, up to the factor 2).
-
-    >>> fisher(torch.tensor([[0.0, 0.0]]))
-    tensor([0.])
-    """
-    return -log_p_values.sum(-1) + 0.0  # not −0
-
-
 def grouped_fisher(log_p_values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Fisher's statistic of each group of columns, [n, groups]; the groups stand side by side.
+    """−Σ_j log p_j of each group of columns, [n, groups] (Fisher's statistic, up to the factor 2).
+
+    The groups stand side by side.
 
     >>> grouped_fisher(torch.tensor([[-1.0, -2.0, -4.0]]), [2, 1])
     tensor([[3., 4.]])

@@ -52,12 +52,6 @@ class Sums:
         self.squares += (centred.T @ centred).to(self.squares)
         self.squares.addr_(mean, mean, alpha=len(rows))
 
-    def merge(self, other: "Sums") -> None:
-        """Those of the union."""
-        self.counts += other.counts
-        self.totals += other.totals
-        self.squares += other.squares
-
 
 class Metric(NamedTuple):
     """What a row is measured in: u = F (z − m), in which W is 1 and T is diagonal.

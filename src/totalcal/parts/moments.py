@@ -55,10 +55,6 @@ class NoMomentRuleError(TotalcalError):
             "Use draws, or add a rule with totalcal.parts.moments.moment_rule."
         )
 
-    def place_in(self, net: nn.Module) -> str:
-        """The layer's name in a net."""
-        return next((name for name, module in net.named_modules() if module is self.layer), "") or "the net"
-
 
 def moment_rule(*layers: type[nn.Module]) -> Callable[[MomentRule], MomentRule]:
     """Teach how the mean and the variance of a layer's output follow from those of its input.
