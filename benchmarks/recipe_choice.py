@@ -20,7 +20,7 @@ from totalcal_lab.grid.building import load_data, restored_predictor
 from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.corruptions import Restored, Variant, judge_corrupted
 from totalcal_lab.records.folders import RunFolder, run_folders
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 SEVERITIES = (1, 3, 5)
 
@@ -33,7 +33,7 @@ def in_words(run: RunFolder, images: int, data_dir: Path | None) -> str:
     config = RunConfig.from_json(run.config)
     data = load_data(config, data_dir, panel=())
     held_out = Restored(data.held_out, [config], [restored_predictor(config, run, data)])
-    record = read(run.records_file)[0]
+    record = read_records(run.records_file)[0]
     parts = [scores(*(record[f"held_out_{key}"] for key in ("nll", "error", "ece")))]
     for severity in SEVERITIES:
         lines = [judge_corrupted(Variant(type, severity, images), held_out)[0] for type in CORRUPTIONS]

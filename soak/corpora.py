@@ -689,13 +689,13 @@ def reported(path: Path) -> Any:
 def looked_at(path: Path) -> Any:
     """What status, table and a new plan make of a folder of runs."""
     from totalcal_lab.records.folders import RunFolder, damage_in_words, finished_runs, run_folders
-    from totalcal_lab.records.store import read
+    from totalcal_lab.records.store import read_records
 
     root = path.parents[1]
     for run in run_folders(root):
         _ = run.state, run.timing.seconds_in_all, run.timing.epochs_done, run.timing.deaths
     damage_in_words(root)
-    found = [record for run in finished_runs(root) for record in read(run.records_file)]
+    found = [record for run in finished_runs(root) for record in read_records(run.records_file)]
     RunFolder(path.parent).plan({})
     return found or None
 

@@ -18,7 +18,7 @@ import numpy as np
 from totalcal.report.labels import Record
 from totalcal_lab.records.domain import CORRUPTION, FADES, NO_OOD
 from totalcal_lab.records.progress import domain_file
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 SCORES = {
     "entropy": ("entropy", "#9aa5b1", "o"),
@@ -88,7 +88,7 @@ def draw_fading(target: Path, *records: Path) -> None:
 
 
 def lines_of(records: Path, model: str) -> list[Record]:
-    return [line for line in read(domain_file(records)) if line["model"] == model]
+    return [line for line in read_records(domain_file(records)) if line["model"] == model]
 
 
 def panel_of(lines: list[Record]) -> list[Record]:

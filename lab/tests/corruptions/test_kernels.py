@@ -11,9 +11,7 @@ from totalcal_lab.corruptions import kernels
 PLANES = torch.from_numpy(np.random.default_rng(0).random((2, 3, 20, 20)))
 
 
-@pytest.mark.parametrize(
-    "border", [kernels.nearest, kernels.reflect, kernels.mirror], ids=lambda border: border.__name__
-)
+@pytest.mark.parametrize("border", [kernels.nearest, kernels.reflect], ids=lambda border: border.__name__)
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 6.4])
 def test_smoothing_agrees_with_scipy_at_every_border(border, sigma):
     theirs = ndimage.gaussian_filter(PLANES.numpy(), sigma, mode=border.__name__, truncate=3, axes=(2, 3))

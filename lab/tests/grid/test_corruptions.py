@@ -11,7 +11,7 @@ from totalcal_lab.grid.corruptions import corruption_jobs
 from totalcal_lab.grid.grid import Grid, grid_jobs
 from totalcal_lab.records.corruptions import corruption_records
 from totalcal_lab.records.folders import RunFolder
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 TINY = {"epochs": 2, "train_limit": 200, "test_limit": 60, "ood_limit": 20, "joint_sets": 2}
 TYPES = ["fog", "shot_noise"]
@@ -38,7 +38,7 @@ def runs(root):
 
 
 def _by_model(runs):
-    return {run.config["model"]: read(run.corruptions_file) for run in runs}
+    return {run.config["model"]: read_records(run.corruptions_file) for run in runs}
 
 
 def test_every_model_has_a_line_for_every_variant(runs):
@@ -59,7 +59,7 @@ def test_the_error_is_that_of_images_corrupted_by_hand(runs):
     foggy = corrupt(test.inputs.squeeze(-1), "fog", 5, dataset="digits").unsqueeze(-1)
     inputs = test.scaling(foggy).permute(0, 3, 1, 2)
     wrong = trained_process(run).backbone(inputs).argmax(1) != test.labels
-    (line,) = read(run.corruptions_file)
+    (line,) = read_records(run.corruptions_file)
     assert line["error"] == pytest.approx(float(wrong.float().mean()))
 
 
@@ -93,7 +93,7 @@ def test_a_line_that_was_changed_or_lost_is_made_again(runs, root, damage):
     if damage == "changed":
         run.corruptions_file.write_bytes(before.replace(b'"error": 0.', b'"error": 1.', 1))
         with pytest.raises(InputError, match="is not what its checksum says"):
-            read(run.corruptions_file)
+            read_records(run.corruptions_file)
         run.plan({})  # as the grid does: the file is set aside
     else:
         run.corruptions_file.write_bytes(before.splitlines(keepends=True)[0])
@@ -103,11 +103,11 @@ def test_a_line_that_was_changed_or_lost_is_made_again(runs, root, damage):
 
 def test_company_changes_no_score(runs):
     corruption_jobs(runs, ["fog"], [3]).run("sequential")
-    together = {run.name: read(run.corruptions_file) for run in runs}
+    together = {run.name: read_records(run.corruptions_file) for run in runs}
     for run in runs:
         run.corruptions_file.unlink()
         corruption_jobs([run], ["fog"], [3]).run("sequential")
-        assert read(run.corruptions_file) == together[run.name]
+        assert read_records(run.corruptions_file) == together[run.name]
 
 
 def test_the_table_prefers_more_images(runs, root):

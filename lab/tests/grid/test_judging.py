@@ -9,7 +9,7 @@ from totalcal.errors import CheckpointError
 from totalcal_lab.grid.building import trained_process
 from totalcal_lab.grid.grid import Grid, grid_jobs, models_named
 from totalcal_lab.records.folders import RunFolder
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 TINY = {"epochs": 1, "train_limit": 200, "test_limit": 60, "ood_limit": 50, "joint_sets": 3}
 EVERYTHING = models_named("all,baselines")
@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize("model", EVERYTHING)
 def test_a_record_says_what_ran_what_came_out_and_how_to_trust_it(runs, model):
-    (record,) = read(runs[model].records_file)
+    (record,) = read_records(runs[model].records_file)
     assert (record["task"], record["preset"], record["model"], record["seed"]) == (
         "digits",
         "laptop",
@@ -56,16 +56,16 @@ def test_a_record_says_what_ran_what_came_out_and_how_to_trust_it(runs, model):
 
 
 def test_the_joint_score_is_there_where_a_joint_is(runs):
-    have = {model for model, folder in runs.items() if "joint_nll" in read(folder.records_file)[0]}
+    have = {model for model, folder in runs.items() if "joint_nll" in read_records(folder.records_file)[0]}
     assert have == set(EVERYTHING)
 
 
 def test_a_model_that_needs_a_context_gets_training_rows(runs):
-    assert read(runs["anp"].records_file)[0]["context_rows"] == 50
+    assert read_records(runs["anp"].records_file)[0]["context_rows"] == 50
 
 
 def test_temperature_takes_the_plain_net_as_it_is(runs):
-    plain, scaled = (read(runs[name].records_file)[0] for name in ("softmax", "temperature"))
+    plain, scaled = (read_records(runs[name].records_file)[0] for name in ("softmax", "temperature"))
     assert scaled["error"] == plain["error"]
     assert scaled["held_out_nll"] <= plain["held_out_nll"]
     assert not runs["temperature"].checkpoints.exists()
@@ -89,7 +89,9 @@ def test_artefacts_hold_what_a_report_draws(runs, model):
 
 def test_the_risk_of_answering_everything_is_the_error(runs):
     with np.load(runs["etp"].artefacts_file) as kept:
-        assert kept["risk_coverage/risk"][-1] == pytest.approx(read(runs["etp"].records_file)[0]["error"])
+        assert kept["risk_coverage/risk"][-1] == pytest.approx(
+            read_records(runs["etp"].records_file)[0]["error"]
+        )
 
 
 def test_the_memory_is_shown_cell_by_cell(runs):
@@ -186,6 +188,6 @@ def test_a_run_is_judged_as_its_file_would_answer_and_says_so(tmp_path):
     overrides = {**TINY, "judging.draws": "auto"}
     jobs = grid_jobs(Grid("digits", "laptop", overrides).configurations(["bnn"], 1), tmp_path)
     jobs.run("sequential")
-    (record,) = read(jobs.folders()[0].records_file)
+    (record,) = read_records(jobs.folders()[0].records_file)
     assert (record["prediction"], record["draws"]) in {("moments", "moments"), ("ten draws", 10)}
     assert record["settings"]["judging.draws"] == "auto"

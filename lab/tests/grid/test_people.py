@@ -12,7 +12,7 @@ from totalcal.errors import DataError, InputError
 from totalcal_lab.cli.app import app
 from totalcal_lab.grid import people
 from totalcal_lab.grid.grid import Grid, grid_jobs
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 ROWS = 400
 
@@ -64,7 +64,7 @@ def test_each_net_has_two_lines_and_seeds_make_an_ensemble(runs, sets, monkeypat
         app, ["truth", "people", str(runs), "--records", str(out), "--figure", str(figure)]
     )
     assert done.exit_code == 0, done.output
-    lines = read(out)
+    lines = read_records(out)
     forms = [line["form"] for line in lines if line["model"] == "softmax"]
     assert forms == ["as it is", "calibrated"] * 2 + ["ensemble of 2"]
     assert all(0 <= line["people_ece"] <= 1 for line in lines if "people_ece" in line)

@@ -77,9 +77,12 @@ def test_a_better_single_run_makes_no_beaten_model_unbeaten() -> None:
     assert bold("auroc", entries | alone) == {"ensemble", "best"}
 
 
+MAJORITY_ERROR = {"fashion": 0.9, "cifar10": 0.9, "cifar100": 0.99, "imdb": 0.5}
+
+
 def of_the_paper(task):
     table = paper.results()
-    majority = {"majority_error": Summary(paper.MAJORITY_ERROR[task], 0.0, 10)}
+    majority = {"majority_error": Summary(MAJORITY_ERROR[task], 0.0, 10)}
     return {
         model: {score: table[task, score][model].summary for score in ("error", "nll", "ece_100", "auroc")}
         | majority

@@ -15,9 +15,3 @@ def test_the_tables_are_whole():
     assert len(paper.corruptions()) == 3 * 5 * 2
     for table in (paper.results(), paper.corruptions()):
         assert all(set(entries) == set(paper.MODELS) for entries in table.values())
-
-
-def test_etp_is_the_only_model_with_every_part():
-    without_context = [row[:4] for row in paper.ABLATION.values()]
-    assert without_context.count((True, True, True, True)) == 1
-    assert {name for name, row in paper.ABLATION.items() if row.compared} == set(paper.MODELS)

@@ -9,7 +9,7 @@ import pytest
 
 from totalcal.errors import InputError
 from totalcal.report import latest
-from totalcal_lab.records import append, read
+from totalcal_lab.records import append, read_records
 from totalcal_lab.records.store import append_line, read_lines, write_lines
 
 RECORD = {"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 3, "error": 0.125}
@@ -19,14 +19,14 @@ def test_what_is_appended_is_read_back_in_order(tmp_path):
     path = tmp_path / "runs" / "records.jsonl"
     for seed in range(3):
         append(path, {**RECORD, "seed": seed})
-    assert read(path) == [{**RECORD, "seed": seed} for seed in range(3)]
+    assert read_records(path) == [{**RECORD, "seed": seed} for seed in range(3)]
 
 
 def test_a_score_that_is_not_finite_becomes_nan_and_the_file_stays_json(tmp_path):
     path = tmp_path / "records.jsonl"
     append(path, {**RECORD, "nll": math.inf, "auroc/mnist": math.nan, "note": None})
     assert json.loads(path.read_text(), parse_constant=pytest.fail)["nll"] is None
-    (record,) = read(path)
+    (record,) = read_records(path)
     assert math.isnan(record["nll"])
     assert math.isnan(record["auroc/mnist"])
     assert record["note"] is None
@@ -38,7 +38,7 @@ def test_a_line_torn_by_a_killed_writer_costs_that_line_only(tmp_path):
     with path.open("a") as file:
         file.write('{"task": "iris", "pre')
     append(path, {**RECORD, "seed": 1})
-    assert [record["seed"] for record in read(path)] == [0, 1]
+    assert [record["seed"] for record in read_records(path)] == [0, 1]
 
 
 @pytest.mark.parametrize("line", ['{"task": nonsense}', "[1, 2]"])
@@ -48,7 +48,7 @@ def test_a_line_that_was_never_a_record_is_an_error_with_its_number(tmp_path, li
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(InputError, match="line 2"):
-        read(path)
+        read_records(path)
 
 
 def test_a_record_without_its_identity_is_refused(tmp_path):
@@ -69,7 +69,7 @@ def test_several_processes_can_append_at_once(tmp_path):
     path = tmp_path / "records.jsonl"
     workers = [subprocess.Popen([sys.executable, "-c", program, path, str(seed)]) for seed in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
-    assert len(latest(read(path), ("seed", "epochs"))) == 150
+    assert len(latest(read_records(path), ("seed", "epochs"))) == 150
 
 
 def test_reading_records_never_loads_torch():

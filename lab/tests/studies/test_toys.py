@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from totalcal.errors import UnknownNameError
 from totalcal_lab.cli import studies  # noqa: F401  # registers the commands
 from totalcal_lab.cli.app import app
-from totalcal_lab.studies.toys import Study, draw_toy, line, numbers, run_toy, toy_named
+from totalcal_lab.studies.toys import Study, cut, draw_toy, numbers, run_toy, toy_named
 
 SEEDS = (0, 1, 2)
 
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_study_whatever_else_draws_numbers():
     first = run_toy("gaussians", seed=5, epochs=3)
     torch.manual_seed(2)
     second = run_toy("gaussians", seed=5, epochs=3)
-    inputs = line(first)
+    inputs = cut(first)
     assert torch.equal(first.evidence(inputs).mean, second.evidence(inputs).mean)
 
 

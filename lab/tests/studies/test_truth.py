@@ -18,7 +18,7 @@ from totalcal_lab.studies.truth import (
     RARE,
     TASKS,
     Measurement,
-    Plan,
+    StudyPlan,
     claims,
     distance_to,
     fitted,
@@ -68,7 +68,7 @@ def test_training_brings_a_net_near_the_truth():
 
 
 def test_the_sweep_shares_its_cells_with_the_table():
-    plan = Plan()
+    plan = StudyPlan()
     assert len(plan.training_sets) == len(set(plan.training_sets)) == plan.seeds * (3 + len(plan.sweep) - 1)
 
 
@@ -85,7 +85,7 @@ def made_up(model, examples, reducible, irreducible, far=0.0):
 
 
 def test_claims_are_judged_from_the_smallest_to_the_largest_training_set():
-    plan = Plan(tasks=("line",), sweep=(10, 100), sweep_task="line", seeds=1)
+    plan = StudyPlan(tasks=("line",), sweep=(10, 100), sweep_task="line", seeds=1)
     rows = [made_up("good", 10, 0.4, 0.2), made_up("good", 100, 0.1, 0.18, far=0.6)]
     rows += [made_up("bad", 10, 0.1, 0.3), made_up("bad", 100, 0.2, 0.1, far=0.1)]
     rows += [made_up("point", 10, 0.0, 0.0), made_up("point", 100, 0.0, 0.0)]

@@ -75,10 +75,10 @@ def generated(
     as_json: bool = typer.Option(False, "--json", help="One JSON object with every measurement."),
 ) -> None:
     """Measure every model and baseline on generated data, where class probabilities and density are known."""
-    from totalcal_lab.studies.truth import QUICK, Plan, measured
+    from totalcal_lab.studies.truth import QUICK, StudyPlan, measured
     from totalcal_lab.studies.truth_report import to_json, to_text
 
-    plan = (QUICK if quick else Plan())._replace(seeds=seeds)
+    plan = (QUICK if quick else StudyPlan())._replace(seeds=seeds)
     found = measured(plan, jobs)
     typer.echo(to_json(found, plan) if as_json else to_text(found, plan))
     if figure is not None:

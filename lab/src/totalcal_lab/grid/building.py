@@ -149,7 +149,7 @@ class EpochClock(Callback):
 
 def predictor_of(config: RunConfig, folder: RunFolder, data: TaskData) -> Predictor:
     """What the verdict judges; training goes on where it was stopped, or is over at once."""
-    return _assembled(config, _plain_nets(config, folder) or [train(config, folder, data)], data)
+    return _assembled(config, _plain_nets(config, folder) or [_trained(config, folder, data)], data)
 
 
 def restored_predictor(config: RunConfig, folder: RunFolder, data: TaskData) -> Predictor:
@@ -157,7 +157,7 @@ def restored_predictor(config: RunConfig, folder: RunFolder, data: TaskData) -> 
     return _assembled(config, _plain_nets(config, folder) or [trained_process(folder)], data)
 
 
-def train(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess:
+def _trained(config: RunConfig, folder: RunFolder, data: TaskData) -> TuringProcess:
     """Fit the configuration's model, with checkpoints and history in its folder.
 
     Checkpoints of which none is sound are set aside, and the training begins again.

@@ -26,6 +26,11 @@ Sections = Mapping[str, Mapping[str, Any]]
 _NAME = "name"
 
 
+def folder_name(text: str) -> str:
+    """What a run or a job is called: a hash of all that it follows from."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """All that decides the outcome of a run.
@@ -82,8 +87,7 @@ class RunConfig:
     @property
     def name(self) -> str:
         """The hash of the configuration: the run's folder."""
-        text = json.dumps(self.as_json, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return folder_name(json.dumps(self.as_json, sort_keys=True))
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "RunConfig":

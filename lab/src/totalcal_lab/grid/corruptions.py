@@ -3,7 +3,6 @@
 A job per type and severity, shared by all finished runs of a grid.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES, corrupted_blocks
 from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.building import load_data, restored_predictor
-from totalcal_lab.grid.configuration import RunConfig
+from totalcal_lab.grid.configuration import RunConfig, folder_name
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
 from totalcal_lab.grid.judging import prediction_in_words
 from totalcal_lab.records.folders import RunFolder
@@ -132,8 +131,7 @@ class CorruptionJob:
 
     @property
     def folder(self) -> RunFolder:
-        name = hashlib.sha256(json.dumps(self.config).encode()).hexdigest()[:16]
-        return RunFolder(self.runs[0].path.parent / "corruptions" / name)
+        return RunFolder(self.runs[0].path.parent / "corruptions" / folder_name(json.dumps(self.config)))
 
     def __call__(self) -> None:
         attempt(self.folder, self._work)

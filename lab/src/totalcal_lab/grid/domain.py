@@ -6,7 +6,6 @@ costs; a line per corruption has how familiarity falls. Nothing is fitted on any
 held-out rows.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.synthetic import SYNTHETIC_OOD
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.building import load_data, restored_predictor
-from totalcal_lab.grid.configuration import RunConfig
+from totalcal_lab.grid.configuration import RunConfig, folder_name
 from totalcal_lab.grid.corruptions import Restored, Variant, corrupted_batches
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
 from totalcal_lab.grid.judging import prediction_in_words
@@ -62,8 +61,7 @@ class DomainJob:
 
     @property
     def folder(self) -> RunFolder:
-        name = hashlib.sha256(json.dumps(self.config).encode()).hexdigest()[:16]
-        return RunFolder(self.run.path.parent / "domain" / name)
+        return RunFolder(self.run.path.parent / "domain" / folder_name(json.dumps(self.config)))
 
     def __call__(self) -> None:
         attempt(self.folder, self._work)

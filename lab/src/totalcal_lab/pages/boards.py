@@ -23,7 +23,7 @@ from totalcal.report import (
     settings_in_words,
     with_row_labels,
 )
-from totalcal_lab.records import read
+from totalcal_lab.records import read_records
 from totalcal_lab.records.folders import RunFolder, finished_runs
 
 MOST_ROWS = 60
@@ -35,7 +35,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class Reliability:
+class ReliabilityBins:
     """By bins of confidence: how many, how sure, how often right; NaN where a bin is empty."""
 
     edges: Array
@@ -94,7 +94,7 @@ class Artefacts:
     """All that a run kept for drawing (`artefacts.npz`), part by part; a part that is not there is None."""
 
     classes: tuple[str, ...]
-    reliability: Reliability | None
+    reliability: ReliabilityBins | None
     entropies: Entropies | None
     rocs: Mapping[str, Roc]
     decomposition: Mapping[str, Array]  # right, wrong, each OOD set → three terms
@@ -195,7 +195,7 @@ def boards(root: Path) -> list[Board]:
     """What there is to report beneath a folder; an error that says what to do if there is nothing."""
     found: dict[Column, list[tuple[RunFolder, Record]]] = {}
     for folder in finished_runs(root):
-        if records := read(folder.records_file):
+        if records := read_records(folder.records_file):
             record = records[-1]
             found.setdefault((record["task"], record["preset"]), []).append((folder, record))
     if not found:
@@ -228,7 +228,7 @@ def read_artefacts(path: Path) -> Artefacts:
         raise InputError(f"{path} holds no artefacts of a run. Delete {path.parent} and run it again.")
     return Artefacts(
         classes=tuple(map(str, arrays["class_names"])),
-        reliability=_part(arrays, "reliability", Reliability),
+        reliability=_part(arrays, "reliability", ReliabilityBins),
         entropies=_entropies(arrays),
         rocs=_rocs(arrays),
         decomposition=_decomposition(arrays),

@@ -41,7 +41,7 @@ from totalcal_lab.records.people import TERMS, people_table
 from totalcal_lab.records.progress import corruptions_file, domain_file, timing_file
 from totalcal_lab.records.results import ResultColumn, result_columns, result_table
 from totalcal_lab.records.sizes import sizes_table
-from totalcal_lab.records.store import read, read_lines
+from totalcal_lab.records.store import read_lines, read_records
 
 Block = Callable[[Path, Sequence[str]], str]
 Rows = Mapping[str, Mapping[str, Summary]]  # row → key → summary over seeds
@@ -62,34 +62,34 @@ _GAP_NOTE = (
 
 def _table(records: Path, arguments: Sequence[str]) -> str:
     """The paper's Table 2, with its figures beside ours."""
-    return as_markdown(result_table(result_columns(read(records))))
+    return as_markdown(result_table(result_columns(read_records(records))))
 
 
 def _verdict(records: Path, arguments: Sequence[str]) -> str:
     """Who is not beaten, in words, of the models named; of all of them if none is."""
-    lines = [record for record in read(records) if not arguments or record["model"] in arguments]
+    lines = [record for record in read_records(records) if not arguments or record["model"] in arguments]
     return "\n\n".join(column.words for column in result_columns(lines))
 
 
 def _scores(records: Path, arguments: Sequence[str]) -> str:
     """The keys named, of those tasks that have all of them."""
-    lines = [record for record in read(records) if all(key in record for key in arguments)]
+    lines = [record for record in read_records(records) if all(key in record for key in arguments)]
     if not lines:
         raise InputError(f"no record in {records} has all of: {', '.join(arguments)}.")
     return as_markdown(scores_table(lines, arguments))
 
 
 def _choice(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(choice_table(read(records), arguments))
+    return as_markdown(choice_table(read_records(records), arguments))
 
 
 def _gaps(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(gap_table(read(records)))
+    return as_markdown(gap_table(read_records(records)))
 
 
 def _corruptions(records: Path, arguments: Sequence[str]) -> str:
     """The paper's Table 4."""
-    return as_markdown(corruption_table(corruption_columns(read(corruptions_file(records)))))
+    return as_markdown(corruption_table(corruption_columns(read_records(corruptions_file(records)))))
 
 
 def _domain(records: Path, arguments: Sequence[str]) -> str:
@@ -98,7 +98,7 @@ def _domain(records: Path, arguments: Sequence[str]) -> str:
     models = [name for name in arguments if name not in DOMAIN_TABLES]
     if not tables:
         raise InputError(f"name tables of the domain benchmark: {', '.join(DOMAIN_TABLES)}.")
-    lines = [line for line in read(domain_file(records)) if not models or line["model"] in models]
+    lines = [line for line in read_records(domain_file(records)) if not models or line["model"] in models]
     if missing := set(models) - {line["model"] for line in lines}:
         raise InputError(f"no line of {domain_file(records)} is of {', '.join(sorted(missing))}.")
     return "\n\n".join(as_markdown(DOMAIN_TABLES[name](lines)) for name in tables)
@@ -116,11 +116,11 @@ def _sizes(records: Path, arguments: Sequence[str]) -> str:
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(hours_table(read(timing_file(records))))
+    return as_markdown(hours_table(read_records(timing_file(records))))
 
 
 def _hashes(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(hashes_table(read(records)))
+    return as_markdown(hashes_table(read_records(records)))
 
 
 def scores_table(records: Iterable[Record], keys: Sequence[str]) -> Table:

@@ -25,7 +25,7 @@ from totalcal.report import (
 from totalcal_lab.records import paper
 from totalcal_lab.records.bold import bold
 from totalcal_lab.records.folders import RunFolder, finished_runs
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 SCORES = {"error": "error, %", "ece": "ECE, %, 15 bins", "ece_100": "ECE, %, 100 bins"}
 
@@ -54,7 +54,7 @@ def under_corruption(runs: Iterable[RunFolder]) -> list[Record]:
     """The lines of these runs, one for each type and severity: of several the one on most images."""
     files = [run.corruptions_file for run in runs if run.corruptions_file.exists()]
     found: dict[tuple[Any, ...], Record] = {}
-    for line in (line for file in files for line in read(file)):
+    for line in (line for file in files for line in read_records(file)):
         place = (line["config"], line["corruption"], line["severity"])
         if place not in found or found[place]["examples"] < line["examples"]:
             found[place] = line

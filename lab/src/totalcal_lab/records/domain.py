@@ -21,7 +21,7 @@ from totalcal.report import (
     with_row_labels,
 )
 from totalcal_lab.records.folders import RunFolder, finished_runs
-from totalcal_lab.records.store import read
+from totalcal_lab.records.store import read_records
 
 CORRUPTION = "corruption/"
 NO_OOD = "none"
@@ -63,7 +63,7 @@ _NOTE = "AUROC, %, OOD positive; mean ± standard deviation over seeds; bold: wi
 def domain_lines(runs: Iterable[RunFolder]) -> list[Record]:
     """The lines of these runs."""
     files = [run.domain_file for run in runs if run.domain_file.exists()]
-    return [line for file in files for line in read(file)]
+    return [line for file in files for line in read_records(file)]
 
 
 def domain_records(root: Path) -> list[Record]:

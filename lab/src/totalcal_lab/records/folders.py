@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from totalcal.errors import InputError, UnreadableFileError
 from totalcal.files import read_json, sha256_of, write_whole
-from totalcal_lab.records.store import Line, append_line, read, read_lines
+from totalcal_lab.records.store import Line, append_line, read_lines, read_records
 
 ATTEMPTS = 2
 _LOCK_PATIENCE = 0.5  # `state` holds the lock for an instant: whoever wants to work outwaits it
@@ -153,7 +153,7 @@ class RunFolder:
             self.corruptions_file,
             self.domain_file,
         ):
-            if unreadable(file):
+            if why_unreadable(file):
                 _set_aside(file)
         self._reopen_if_nets_are_damaged()
         if not self.config_file.exists():
@@ -234,7 +234,7 @@ class RunFolder:
     def _needed(self) -> list[Path]:
         """What a finished run has: its configuration and, if that is of a model's training, its records."""
         is_training = (
-            not unreadable(self.config_file) and self.config_file.exists() and "model" in self.config
+            not why_unreadable(self.config_file) and self.config_file.exists() and "model" in self.config
         )
         return [self.config_file, self.records_file] if is_training else [self.config_file]
 
@@ -296,7 +296,7 @@ class RunFolder:
             return State.RUNNING
         if self.failures:
             return State.FAILED
-        if self.damage or unreadable(self.config_file):
+        if self.damage or why_unreadable(self.config_file):
             return State.DAMAGED
         return State.STOPPED if self.timing.file.exists() else State.WAITING
 
@@ -324,12 +324,12 @@ def run_folders(root: Path) -> Iterator[RunFolder]:
 
 def finished_runs(root: Path) -> list[RunFolder]:
     """The runs that are done, whole and readable, in an order that depends on their content alone."""
-    return [run for run in run_folders(root) if run.is_done and not unreadable(run.config_file)]
+    return [run for run in run_folders(root) if run.is_done and not why_unreadable(run.config_file)]
 
 
 def finished_records(root: Path) -> list[Line]:
     """The records of every finished run."""
-    records = [record for run in finished_runs(root) for record in read(run.records_file)]
+    records = [record for run in finished_runs(root) for record in read_records(run.records_file)]
     if not records:
         raise InputError(f"no run in {root} has finished yet. See: totalcal-lab status {root}")
     return records
@@ -337,7 +337,7 @@ def finished_records(root: Path) -> list[Line]:
 
 def damage_in_words(root: Path) -> list[str]:
     """One line per run that had finished and is left out, since what it left is not what it wrote."""
-    found = [(run, [*run.damage, unreadable(run.config_file)]) for run in run_folders(root)]
+    found = [(run, [*run.damage, why_unreadable(run.config_file)]) for run in run_folders(root)]
     return [
         f"{run.name} is left out: {' '.join(filter(None, reasons))}".removesuffix(_AGAIN).rstrip()
         + f" {_AGAIN}"
@@ -346,7 +346,7 @@ def damage_in_words(root: Path) -> list[str]:
     ]
 
 
-def unreadable(file: Path) -> str:
+def why_unreadable(file: Path) -> str:
     """Why a file of JSON cannot be read; nothing where it can, or is not there."""
     try:
         if not file.exists():

@@ -12,7 +12,14 @@ from totalcal.errors import InputError, printable
 from totalcal.report import Column, Entry, Group, Record, Table, in_order, place
 from totalcal_lab.records.corruptions import under_corruption
 from totalcal_lab.records.domain import domain_lines
-from totalcal_lab.records.folders import RunFolder, State, Timing, finished_records, finished_runs, unreadable
+from totalcal_lab.records.folders import (
+    RunFolder,
+    State,
+    Timing,
+    finished_records,
+    finished_runs,
+    why_unreadable,
+)
 from totalcal_lab.records.store import Line, read_lines, write_lines
 
 if TYPE_CHECKING:
@@ -107,7 +114,7 @@ def run_progress(folder: RunFolder) -> RunProgress:
         if not (all(isinstance(name, str) for name in kind) and type(seed) is type(epochs) is int):
             raise InputError("a run is named by texts and whole numbers.")
     except (InputError, KeyError):
-        why = unreadable(folder.config_file) or "config.json lacks what names a run."
+        why = why_unreadable(folder.config_file) or "config.json lacks what names a run."
         return RunProgress(("?", "?", "?"), folder.name, 0, State.DAMAGED, 0, 0, None, why)
     failures, damage = folder.failures, folder.damage
     return RunProgress(
@@ -209,7 +216,7 @@ def costs(folders: Iterable[RunFolder]) -> dict[Column, dict[str, Cost]]:
     """For each task and preset the cost of every model that was trained there with the preset's settings."""
     seconds: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for folder in folders:
-        if not unreadable(folder.config_file):
+        if not why_unreadable(folder.config_file):
             config = folder.config
             seconds[config["task"], config["preset"]][config["model"]] += folder.timing.seconds_by_epoch
     return {column: _relative(models) for column, models in sorted(seconds.items())}

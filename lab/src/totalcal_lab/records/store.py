@@ -127,7 +127,7 @@ def append(path: str | os.PathLike[str], record: Record, sealed: bool = False) -
         append_line(target, line)
 
 
-def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The records of a file in order.
 
     Raises:

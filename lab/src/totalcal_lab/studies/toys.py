@@ -218,7 +218,7 @@ class ToyNumbers(NamedTuple):
     largest_cell: float
 
 
-def line(study: Study, points: int = 201) -> Tensor:
+def cut(study: Study, points: int = 201) -> Tensor:
     """Inputs along the first axis, through the middle of the others: data and one unit on either side."""
     low, high = window(study)
     inputs = ((low + high) / 2).repeat(points, 1)
@@ -234,7 +234,7 @@ def window(study: Study, margin: float = 1.0) -> tuple[Tensor, Tensor]:
 
 def numbers(study: Study) -> ToyNumbers:
     """The figure of a toy as numbers: what `totalcal-lab toy --json` prints."""
-    toy, inputs = study.toy, line(study)
+    toy, inputs = study.toy, cut(study)
     right, distance = toy.right_class(inputs), toy.distance(inputs)
     evidence = study.evidence(inputs, draws=DRAWS_TO_MEASURE)
     clear = distance > math.log(CLEAR_ODDS)
@@ -289,7 +289,7 @@ def _draw_line(study: Study, figure: "Figure") -> None:
 
 
 def _draw_densities(study: Study, axes: "Axes") -> None:
-    inputs, labels = line(study)[:, 0], study.toy.data.labels
+    inputs, labels = cut(study)[:, 0], study.toy.data.labels
     for k, centre in enumerate(class_centres()):
         density = torch.distributions.Normal(centre, 1.0).log_prob(inputs).exp()
         points = study.toy.data.inputs[labels == k, 0]
@@ -335,7 +335,7 @@ def _draw_ticks(study: Study, axes: "Axes") -> None:
 
 def _draw_evidence(study: Study, axes: "Axes") -> None:
     """exp(a)_k along the line, mean ± one standard deviation over ten draws of Z."""
-    inputs = line(study)
+    inputs = cut(study)
     mean, spread = study.evidence(inputs)
     for k, name in enumerate(study.toy.classes):
         _draw_band(axes, inputs[:, 0], mean[:, k], spread[:, k], _COLOURS[k], name)

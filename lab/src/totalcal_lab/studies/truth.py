@@ -137,7 +137,7 @@ DISTANCE_SLICES = 10
 HALVED = 0.5
 
 
-class Plan(NamedTuple):
+class StudyPlan(NamedTuple):
     """How much is computed."""
 
     tasks: tuple[str, ...] = tuple(TASKS)
@@ -157,7 +157,7 @@ class Plan(NamedTuple):
         return [(task, size, seed) for task, size in dict.fromkeys(sizes) for seed in range(self.seeds)]
 
 
-QUICK = Plan(
+QUICK = StudyPlan(
     tasks=("line",), examples=60, sweep=(40, 60), sweep_task="line", seeds=2, steps=10, points=200, draws=4
 )
 
@@ -190,7 +190,7 @@ class Measurement(NamedTuple):
     """The same as a curve: mean distance and mean variance in slices of equally many points."""
 
 
-def measured(plan: Plan, jobs: int = 1) -> list[Measurement]:
+def measured(plan: StudyPlan, jobs: int = 1) -> list[Measurement]:
     """All measurements of a plan; the training sets are spread over `jobs` processes."""
     from joblib import Parallel, delayed
 
@@ -198,7 +198,7 @@ def measured(plan: Plan, jobs: int = 1) -> list[Measurement]:
     return [measurement for cell in found for measurement in cell]
 
 
-def measure(plan: Plan, task_name: str, examples: int, seed: int) -> list[Measurement]:
+def measure(plan: StudyPlan, task_name: str, examples: int, seed: int) -> list[Measurement]:
     """Every model and baseline on one training set."""
     task = TASKS[task_name]
     where = points(task, plan.points)
@@ -332,7 +332,7 @@ class Claim(NamedTuple):
         }
 
 
-def claims(found: Sequence[Measurement], plan: Plan) -> list[Claim]:
+def claims(found: Sequence[Measurement], plan: StudyPlan) -> list[Claim]:
     """The three claims, for every predictor of the sweep."""
     rows = [row for row in found if row.task == plan.sweep_task]
     return [
@@ -341,7 +341,7 @@ def claims(found: Sequence[Measurement], plan: Plan) -> list[Claim]:
     ]
 
 
-def _claim(model: str, rows: Sequence[Measurement], plan: Plan) -> Claim:
+def _claim(model: str, rows: Sequence[Measurement], plan: StudyPlan) -> Claim:
     fewest = [row for row in rows if row.examples == min(plan.sweep)]
     most = [row for row in rows if row.examples == max(plan.sweep)]
     return Claim(

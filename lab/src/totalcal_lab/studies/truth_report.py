@@ -11,7 +11,7 @@ import numpy as np
 from totalcal.baselines import BASELINES
 from totalcal.report import NOTHING, Entry, Group, Summary, Table, as_text, show, summarise
 from totalcal_lab.records.bold import bold
-from totalcal_lab.studies.truth import PREDICTORS, Measurement, Plan, claims
+from totalcal_lab.studies.truth import PREDICTORS, Measurement, StudyPlan, claims
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def summaries(found: Sequence[Measurement], task: str, examples: int) -> dict[st
     }
 
 
-def to_json(found: Sequence[Measurement], plan: Plan) -> str:
+def to_json(found: Sequence[Measurement], plan: StudyPlan) -> str:
     """Every measurement and the claims; what does not exist is null."""
     content = {
         "plan": plan._asdict(),
@@ -48,12 +48,12 @@ def to_json(found: Sequence[Measurement], plan: Plan) -> str:
     return json.dumps(_without_nan(content), allow_nan=False)
 
 
-def to_text(found: Sequence[Measurement], plan: Plan) -> str:
+def to_text(found: Sequence[Measurement], plan: StudyPlan) -> str:
     """The tables as they are printed."""
     return as_text(_tasks_table(found, plan)) + "\n\n" + as_text(_claims_table(found, plan))
 
 
-def draw_truth(found: Sequence[Measurement], plan: Plan, path: Path) -> None:
+def draw_truth(found: Sequence[Measurement], plan: StudyPlan, path: Path) -> None:
     """Save the figure; the ending of the path chooses the format."""
     from matplotlib.figure import Figure
 
@@ -71,7 +71,7 @@ def draw_truth(found: Sequence[Measurement], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _tasks_table(found: Sequence[Measurement], plan: Plan) -> Table:
+def _tasks_table(found: Sequence[Measurement], plan: StudyPlan) -> Table:
     groups = []
     for task in plan.tasks:
         ceiling = next(row.risk_ceiling for row in found if row.task == task)
@@ -87,7 +87,7 @@ def _tasks_table(found: Sequence[Measurement], plan: Plan) -> Table:
     return Table(["", *COLUMNS.values()], groups, [note])
 
 
-def _claims_table(found: Sequence[Measurement], plan: Plan) -> Table:
+def _claims_table(found: Sequence[Measurement], plan: StudyPlan) -> Table:
     rows = [
         [
             Entry(claim.model),
@@ -130,7 +130,11 @@ def _without_nan(value: object) -> object:
 
 
 def _over_sizes(
-    axes: "Axes", rows: Sequence[Measurement], plan: Plan, value: Callable[[Measurement], float], title: str
+    axes: "Axes",
+    rows: Sequence[Measurement],
+    plan: StudyPlan,
+    value: Callable[[Measurement], float],
+    title: str,
 ) -> None:
     """A line for each model that has this term, with the range over seeds."""
     sizes = sorted(plan.sweep)

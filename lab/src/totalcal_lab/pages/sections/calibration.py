@@ -26,7 +26,7 @@ from totalcal.report import (
     line,
     percent_axis,
 )
-from totalcal_lab.pages.boards import Board, Reliability, RiskCoverage, Unsure
+from totalcal_lab.pages.boards import Board, ReliabilityBins, RiskCoverage, Unsure
 from totalcal_lab.pages.plots import first_seeds_in_words, model_plots
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def reliability_section(board: Board) -> Section | None:
     )
 
 
-def draw_reliability(axes: "Axes", curve: Reliability) -> None:
+def draw_reliability(axes: "Axes", curve: ReliabilityBins) -> None:
     """Accuracy against confidence, the gap shaded, the share of the inputs in each bin beneath."""
     filled = curve.counts > 0
     confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
@@ -73,7 +73,7 @@ def draw_reliability(axes: "Axes", curve: Reliability) -> None:
     axes.patch.set_visible(False)
 
 
-def _in_words(curve: Reliability) -> str:
+def _in_words(curve: ReliabilityBins) -> str:
     filled = curve.counts > 0
     weights = curve.counts[filled] / curve.counts.sum()
     sure, right = (float(weights @ values[filled]) for values in (curve.confidence, curve.accuracy))
