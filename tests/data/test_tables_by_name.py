@@ -44,7 +44,7 @@ def test_the_column_that_is_missing_or_holds_no_number_is_named(iris):
         model.predict(table.drop(columns=WIDTH))
     words = table.astype(object)
     words.iloc[7, 1] = "wide"
-    with pytest.raises(InputError, match=r"'sepal width \(cm\)' holds 'wide' in row 7"):
+    with pytest.raises(InputError, match=r"'sepal width \(cm\)' .*'wide'.*row 7"):
         model.predict(words)
 
 
@@ -53,7 +53,7 @@ def test_what_is_missing_is_named_by_column_where_no_imputer_waits_for_it(iris):
     holes = table.copy()
     holes.iloc[7, 1] = np.nan
     if model.steps is None:
-        with pytest.raises(NotFiniteError, match=r"'sepal width \(cm\)' holds NaN or infinity in row 7"):
+        with pytest.raises(NotFiniteError, match=r"'sepal width \(cm\)' .*NaN.*row 7"):
             model.predict(holes)
     else:
         with pytest.raises(InputError, match="row 7"):

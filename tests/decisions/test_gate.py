@@ -135,7 +135,7 @@ def test_labels_may_be_the_names_of_the_classes():
     names = ("ant", "bee", "cat")
     named = [names[label] for label in labels]
     assert Gate.fitted(prediction, named, classes=names) == Gate.fitted(prediction, labels)
-    with pytest.raises(LabelError, match="'dog' is not one of the model's 3 classes: 'ant'"):
+    with pytest.raises(LabelError, match=r"'dog'.*'ant'"):
         Gate.fitted(prediction, ["dog"] * 300, classes=names)
 
 

@@ -109,7 +109,7 @@ def test_too_few_rows_for_a_risk_say_how_many_it_takes():
 def test_nineteen_right_answers_are_what_five_per_cent_take():
     scores = np.linspace(0, 1, 19)
     assert FalseRejection().threshold(scores, np.zeros(19, bool)) == 1
-    with pytest.raises(GateError, match="at least 19 held-out right answers, but there are 18"):
+    with pytest.raises(GateError, match=r"at least 19.*18"):
         FalseRejection().threshold(scores[:18], np.zeros(18, bool))
 
 

@@ -162,7 +162,7 @@ def test_an_outlier_is_refused_in_words_and_the_rows_beside_it_are_predicted() -
     net.weight.data.mul_(100)
     model = etp(net, num_classes=3)
     inputs[2] = 3e38
-    with pytest.raises(InputError, match="1 of 6 rows are not finite, the first is row 2"):
+    with pytest.raises(InputError, match=r"not finite.*row 2"):
         model.predict(inputs)
     assert model.predict(inputs[:2]).probabilities.isfinite().all()
 

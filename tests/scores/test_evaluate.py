@@ -262,7 +262,7 @@ def test_an_unlabelled_data_set_is_an_ood_set(wrapped):
 
 def test_an_ood_set_with_another_number_of_classes_is_refused():
     test = np.eye(3)[[0, 1, 2]], [0, 1, 2]
-    with pytest.raises(ShapeError, match="'far' has 4 classes, but the test set has 3"):
+    with pytest.raises(ShapeError, match=r"'far'.*4.*3"):
         scores.evaluate_outputs(*test, "probabilities", {"far": np.full((2, 4), 0.25)})
 
 

@@ -94,7 +94,7 @@ def test_a_classifier_is_judged_by_its_own_labels_whatever_they_are_called():
         assert (found.error, found.nll) == (expected.error, expected.nll)
     batches = DataLoader(TensorDataset(torch.tensor(features), torch.tensor(labels + 1)), batch_size=40)
     assert evaluate(from_sklearn(forest), batches).error == expected.error
-    with pytest.raises(LabelError, match="the label 'rose' is not one of the model's 3 classes"):
+    with pytest.raises(LabelError, match="'rose'"):
         evaluate(from_sklearn(forest.fit(features, words)), (torch.tensor(features), ["rose"] * 150))
 
 

@@ -93,7 +93,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(served, folders):
 
 def test_where_no_address_answers_all_are_named(folders):
     addresses = ("http://127.0.0.1:9/a/file", "http://127.0.0.1:9/b/file")  # the discard port: nobody listens
-    with pytest.raises(SourceError, match=r"a/file does not answer .*; .*b/file does not answer"):
+    with pytest.raises(SourceError, match=r"a/file .*; .*b/file "):
         fetch_download(Download(addresses, md5(b"data")), *folders)
 
 
@@ -163,7 +163,7 @@ def test_a_package_with_another_digest_is_not_unpacked(programs, folder):
     programs("apt-get", APT_GET)
     programs("dpkg-deb", "raise SystemExit('must not run')")
     found = hashlib.sha256(b"hello").hexdigest()
-    with pytest.raises(IntegrityError, match=f"expected sha256 0000, found {found}"):
+    with pytest.raises(IntegrityError, match=f"0000.*{found}"):
         fetch_package(Package("apt", "things", convert, sha256="0000"), folder)
 
 

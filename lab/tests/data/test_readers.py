@@ -179,7 +179,7 @@ def test_a_truncated_file_is_refused(tmp_path, draw, keep):
     write(tmp_path, draw.integers(0, 256, (32, 32, 3, 2), dtype=np.uint8), np.ones((2, 1), np.uint8))
     path = tmp_path / "test_32x32.mat"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataError, match="cannot be read as a MATLAB file"):
+    with pytest.raises(DataError, match="MATLAB"):
         read_svhn(tmp_path, "test")
 
 
@@ -189,7 +189,7 @@ def test_a_promise_of_more_bytes_than_there_are_is_refused(tmp_path):
     data = bytearray(path.read_bytes())
     data[132:136] = (2**32 - 16).to_bytes(4, "little")
     path.write_bytes(data)
-    with pytest.raises(DataError, match="cannot be read as a MATLAB file"):
+    with pytest.raises(DataError, match="MATLAB"):
         read_svhn(tmp_path, "test")
 
 

@@ -33,7 +33,7 @@ def test_two_machines_share_a_grid_by_seeds():
     assert shares == grid.configurations(models, 5)
     ensemble = grid.configurations(["ensemble"], 2, first_seed=3)[-1]
     assert (ensemble.seed, len(ensemble.needs)) == (3, 2)
-    with pytest.raises(InputError, match="from 0, but the first is to be -1"):
+    with pytest.raises(InputError, match="-1"):
         grid.configurations(models, 1, first_seed=-1)
 
 
@@ -103,13 +103,13 @@ def test_mistakes_are_refused_before_any_work():
         _one(wieght_kl_scale=0)
     with pytest.raises(InputError, match="epochs must be of type int"):
         _one(epochs="many")
-    with pytest.raises(InputError, match="num_cells must be of type int, like 20, but is None"):
+    with pytest.raises(InputError, match=r"num_cells.*int"):
         _one(num_cells=None)
     with pytest.raises(UnknownNameError, match="setting"):
         _one(**{"backbone.name": "mlp"})
-    with pytest.raises(InputError, match="clip must be a number above 0, or None, but is 'abc'"):
+    with pytest.raises(InputError, match=r"clip.*'abc'"):
         _one(clip="abc")
-    with pytest.raises(InputError, match=r"must be 0 or more, but got LossWeights\(.*weights=-1.0"):
+    with pytest.raises(InputError, match=r"weights=-1\.0"):
         _one(weight_kl_scale=-1)
     with pytest.raises(UnknownNameError, match="tanh_blend"):
         _one(update_rule="tahn")

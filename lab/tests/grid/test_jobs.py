@@ -142,9 +142,7 @@ def test_a_mistyped_engine_is_named(stand_in):
 def test_a_disk_that_stays_full_ends_the_grid_at_once(stand_in, engine):
     """Nothing is tried again, nobody is blamed: what is missing is room."""
     jobs = [stand_in("a"), stand_in("b", "full"), stand_in("c")]
-    with pytest.raises(
-        StorageError, match=r"No space left .*: 1 of 3 are done.* give the same command again"
-    ):
+    with pytest.raises(StorageError, match=r"1 of 3.* same command again"):
         _run(jobs, engine, workers=1)
     assert [job.folder.state for job in jobs] == [State.DONE, State.STOPPED, State.WAITING]
     assert jobs[1].folder.timing.starts == 1
