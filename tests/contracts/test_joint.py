@@ -69,8 +69,8 @@ def test_with_the_identity_rule_a_write_changes_nothing(data: Batch) -> None:
     torch.manual_seed(0)
     model = MODELS["etp"](torch.nn.Linear(4, 3), num_classes=3, update_rule=identity)
     before = joint(model, data.inputs[:3], data.labels[:3], data)
-    movement = model.absorb_context(data.inputs, data.labels)
-    assert movement.largest == 0
+    update = model.absorb_context(data.inputs, data.labels)
+    assert update.largest == 0
     assert torch.equal(joint(model, data.inputs[:3], data.labels[:3], data), before)
 
 

@@ -121,10 +121,10 @@ def test_a_memory_goes_on_learning_after_training_in_blocks() -> None:
     torch.manual_seed(0)
     model, inputs, labels = etp(nn.Linear(4, 3), num_classes=3), torch.randn(9000, 4), torch.arange(9000) % 3
     at_once = copy.deepcopy(model)
-    movement = model.absorb_context(inputs, labels)
+    update = model.absorb_context(inputs, labels)
     at_once.absorb_context(inputs, labels, block=9000)
-    assert movement.distances.shape == (20,)
-    assert movement.mean > 0
+    assert update.distances.shape == (20,)
+    assert update.mean > 0
     assert model.latent.cells.max() < 0.7
     assert at_once.latent.cells.max() > 0.99  # one long sum saturates the cells
 

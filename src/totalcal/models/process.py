@@ -198,14 +198,14 @@ class TuringProcess(nn.Module):
             torch.Size([5])
         """
         with self._written_whole():
-            movement = self._absorb(embedding, labels, generator)
-            if not bool(movement.distances.sum().isfinite()):
+            update = self._absorb(embedding, labels, generator)
+            if not bool(update.distances.sum().isfinite()):
                 raise InputError(
                     "this context would write numbers that are not finite: the memory stays as it was. Its "
                     f"embedding reaches {float(embedding.abs().max()):.3g}: scale the rows as in training, "
                     "or drop them."
                 )
-            return movement
+            return update
 
     def _absorb(self, embedding: Tensor, labels: Tensor, generator: torch.Generator | None) -> MemoryUpdate:
         check_labels(labels, len(embedding), self.net_classes)
@@ -406,8 +406,8 @@ class TuringProcess(nn.Module):
         context = _context_length(context, len(embedding))
         rows = embedding[:context].detach(), labels[:context]
         if write_first:
-            movement = self._absorb(*rows, write_generator)
-            return self._loss_terms(embedding, labels, context, generator, kls, head_loss), movement
+            update = self._absorb(*rows, write_generator)
+            return self._loss_terms(embedding, labels, context, generator, kls, head_loss), update
         terms = self._loss_terms(embedding, labels, context, generator, kls, head_loss)
         return terms, self._absorb(*rows, write_generator)
 

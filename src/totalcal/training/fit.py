@@ -198,14 +198,14 @@ def fit(
             reseed(fabric.device, derived_seed(seed, Purpose.VALIDATION, epoch))
             return float(fabric.broadcast(validation_nll(trained, held_out, context, fabric.device)))
 
-        keeper = None
+        checkpointer = None
         if checkpoints is not None:
             entries = configuration(settings, model, source, fabric.world_size)
             if teacher is not None:
                 entries["teacher"] = transform.teacher_fingerprint(source, batch_size)
-            keeper = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric, schedule)
+            checkpointer = Checkpointer(Path(checkpoints), checkpoint_steps, entries, fabric, schedule)
         bar = [ProgressBar()] if is_wanted(progress) and fabric.is_global_zero else []
-        with nullcontext() if keeper is None else keeper.held():
+        with nullcontext() if checkpointer is None else checkpointer.held():
             history = trainer.run(
                 steps_of,
                 epochs,
@@ -213,7 +213,7 @@ def fit(
                 validate=validate,
                 reduce=fabric.all_reduce,  # type: ignore[arg-type]
                 callbacks=[*bar, *callbacks],
-                checkpointer=keeper,
+                checkpointer=checkpointer,
             )
         context = context_for(model, whole_rows, contexts.limit, device=fabric.device)
         if stochastic_layers(model.backbone) or model.latent.width:

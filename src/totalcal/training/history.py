@@ -31,10 +31,10 @@ class StepReport(NamedTuple):
 
     @classmethod
     def of(
-        cls, epoch: int, step: int, rows: int, loss: Tensor, terms: LossTerms, movement: MemoryUpdate
+        cls, epoch: int, step: int, rows: int, loss: Tensor, terms: LossTerms, update: MemoryUpdate
     ) -> "StepReport":
         """All numbers are fetched at once: a device is asked for them once per step."""
-        numbers = [loss, *terms[:4], movement.mean]
+        numbers = [loss, *terms[:4], update.mean]
         return cls(epoch, step, rows, *torch.stack([number.detach().to(loss) for number in numbers]).tolist())
 
 

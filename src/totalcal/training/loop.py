@@ -202,11 +202,9 @@ class Trainer:
     def take(self, step: Step) -> StepReport:
         """One gradient step."""
         batch = step.batch
-        terms, movement = self.forward(
-            batch.inputs, batch.labels, step.context, step.generator, step.head_loss
-        )
+        terms, update = self.forward(batch.inputs, batch.labels, step.context, step.generator, step.head_loss)
         loss = terms.total(examples=self.examples, epoch=self.epoch)
-        report = StepReport.of(self.epoch, self.step, len(batch.labels), loss, terms, movement)
+        report = StepReport.of(self.epoch, self.step, len(batch.labels), loss, terms, update)
         check_loss(report, self.model, self.learning_rate)
         self.optimizer.zero_grad()
         self.backward(loss)

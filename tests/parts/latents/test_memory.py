@@ -41,9 +41,9 @@ def test_cells_are_in_the_state_dict_and_have_no_gradient(memory: ExternalMemory
 
 def test_a_write_moves_the_cells_by_as_much_as_it_reports(memory: ExternalMemory) -> None:
     before = memory.cells.clone()
-    movement = memory.absorb(*example(), seeded())
-    torch.testing.assert_close(movement.distances, (memory.cells - before).norm(dim=1))
-    assert movement.largest > 0
+    update = memory.absorb(*example(), seeded())
+    torch.testing.assert_close(update.distances, (memory.cells - before).norm(dim=1))
+    assert update.largest > 0
 
 
 def test_permuting_the_context_does_not_change_the_write(memory: ExternalMemory) -> None:

@@ -73,20 +73,20 @@ def predict_file(
         GateError: If `draws` are not those of the gate.
         MissingExtraError: For Parquet or Arrow without pyarrow.
     """
-    answering = opened(model, draws, backbone, expect)
-    rows = answering.rows(inputs, workers or 0)
+    predictor = opened(model, draws, backbone, expect)
+    rows = predictor.rows(inputs, workers or 0)
     size = usual_chunk(rows.width) if chunk_size is None else chunk_size
     if isinstance(rows, Pictures) and workers is None:
         rows.workers = _usual_workers(len(rows.names) // size)
-    probabilities = (f"p({name})" for name in answering.classes)
-    scores = (*answering.score_names, *(P_VALUES if UNFAMILIARITY in answering.score_names else ()))
+    probabilities = (f"p({name})" for name in predictor.classes)
+    scores = (*predictor.score_names, *(P_VALUES if UNFAMILIARITY in predictor.score_names else ()))
     header = ["row", "class", *probabilities, *scores, "decision", "reason", "model"]
     fingerprint = f"{sha256_of(model)} {_state(rows)} {draws} {size}"
-    with ResumableOutput(output, fingerprint, format_of(output, header, answering.classes)) as file:
+    with ResumableOutput(output, fingerprint, format_of(output, header, predictor.classes)) as file:
         before = file.rows
         on_rows(before)
         for chunk in rows.chunks(size, skip=before):
-            columns, complaints = _answered(answering, chunk)
+            columns, complaints = _answered(predictor, chunk)
             if strict and complaints:
                 name, reason = complaints[0]
                 raise InputError(f"{name} {reason}. Mend or remove it, or predict without --strict.")

@@ -99,16 +99,16 @@ class ExternalMemory(Latent, FullPrecision):
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
         """M ← E_Z[r(Z, D_C)], with the context's rows written as one sum.
 
-        A write that is not finite changes nothing, and its movement is NaN.
+        A write that is not finite changes nothing, and its distances are NaN.
         """
         cells = self.drawn_cells(self.write_draws, self._write_noise(noise)).to(self.output_dtype)
         weights = self.attention_weights(embedding, cells)  # [draws, context, cells]
         written = written_content(weights, embedding, labels).to(self.cells.dtype)
         summed(written)  # N ranks write their joined contexts: the tanh is outside of the sum
         updated = self.update_rule(self.cells, written, self.retention)
-        movement = MemoryUpdate((updated - self.cells).norm(dim=-1))
+        update = MemoryUpdate((updated - self.cells).norm(dim=-1))
         self.cells.copy_(torch.where(updated.isfinite().all(), updated, self.cells))
-        return movement
+        return update
 
     def _write_noise(self, noise: Noise) -> Noise:
         if noise.generator is not None:
