@@ -20,3 +20,4 @@ def test_the_wheel_holds_the_source_and_the_papers_tables(tmp_path: Path) -> Non
     files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
     assert found == {name for name in files if "__pycache__" not in name}
     assert any(name.endswith("results.csv") for name in found)
+    assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(wheel).namelist())
