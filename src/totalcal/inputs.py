@@ -47,6 +47,8 @@ def as_inputs(value: Any) -> Inputs:
     >>> as_inputs({"ids": [[0, 0, 0], [0, 0, 0]], "mask": torch.ones(2, 3)})["ids"].shape
     torch.Size([2, 3])
     """
+    if isinstance(value, Tensor):
+        return _tensor(value, "inputs")
     if getattr(getattr(value, "dtype", None), "names", None):
         value = _from_fields(value)
     if isinstance(value, Mapping):
@@ -190,12 +192,12 @@ def in_precision_of(module: nn.Module, inputs: Inputs) -> Inputs:
 def parts_of(*modules: nn.Module) -> list[nn.Module]:
     """The modules and all within, each once: `modules()` in another order, and in a third of its time."""
     found: dict[nn.Module, None] = {}
-    waiting = list(modules)
+    waiting: list[nn.Module | None] = [*modules]
     while waiting:
         part = waiting.pop()
-        if part not in found:
+        if part is not None and part not in found:
             found[part] = None
-            waiting += [child for child in part._modules.values() if child is not None]
+            waiting += part._modules.values()
     return list(found)
 
 
@@ -448,8 +450,7 @@ def checked_inputs(value: Any) -> Inputs:
         inputs = {name: part for name, part in inputs.items() if name not in LABEL_KEYS}
     if count(inputs) == 0:
         raise InputError("at least one input is needed, but got none. The first axis is the batch.")
-    bad = broken_rows(inputs)
-    if len(bad):
+    if any(map(_looks_broken, tensors(inputs))) and len(bad := broken_rows(inputs)):
         raise NotFiniteError(
             f"inputs must be finite, but {len(bad)} of {count(inputs)} rows hold NaN or infinity, "
             f"the first is row {int(bad[0])}. Drop or impute them."

@@ -13,7 +13,13 @@ from torch.nn import functional as F
 
 from totalcal.errors import DomainError, GateError, InputError
 from totalcal.functional import dirichlet
-from totalcal.functional.decomposition import Decomposition, categorical_entropy, decompose, sum_over_classes
+from totalcal.functional.decomposition import (
+    Decomposition,
+    categorical_entropy,
+    decompose,
+    softmax,
+    sum_over_classes,
+)
 from totalcal.functional.gaussian import at_least_single
 
 __all__ = [
@@ -98,9 +104,7 @@ class PointMass:
 
     @cached_property
     def mean(self) -> Tensor:
-        logits = self.logits.double()  # by hand: over few classes `softmax` takes twice as long
-        unscaled = (logits - logits.amax(-1, keepdim=True)).exp()
-        return unscaled / sum_over_classes(unscaled, keepdim=True)
+        return softmax(self.logits)
 
     @property
     def log_mean(self) -> Tensor:
@@ -489,7 +493,8 @@ class Predictive:
     @cached_property
     def probabilities(self) -> Tensor:
         """p(y | x): the mean over θ and π, batch × classes."""
-        return self.belief.mean.mean(0)
+        mean = self.belief.mean
+        return mean[0] if len(mean) == 1 else mean.mean(0)
 
     @cached_property
     def entropy(self) -> Tensor:

@@ -5,7 +5,9 @@ The joint against brute force.
 
 import math
 
+import numpy as np
 import pytest
+import scipy
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from totalcal.functional.decomposition import (
     categorical_entropy,
     decompose,
     log_joint,
+    softmax,
     sum_over_classes,
     variance_over_draws,
 )
@@ -107,3 +110,11 @@ def test_few_classes_add_up_to_the_bit_as_many_do(classes):
     values = torch.rand(3, 5, classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.equal(sum_over_classes(values), values.sum(-1))
     assert torch.equal(sum_over_classes(values, keepdim=True), values.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(1, 3), (700, 2), (700, 3), (200, 10), (50, 100)])
+def test_a_softmax_is_scipy_s_however_many_rows_and_classes_there_are(rows: int, classes: int) -> None:
+    logits = 300 * torch.randn(rows, classes, generator=torch.Generator().manual_seed(0))
+    found = softmax(logits)
+    np.testing.assert_allclose(found, scipy.special.softmax(logits.double().numpy(), -1), rtol=1e-10)
+    np.testing.assert_allclose(found[:1], softmax(logits[:1]), rtol=1e-12)

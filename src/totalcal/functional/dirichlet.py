@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from totalcal.functional.decomposition import sum_over_classes
+from totalcal.functional.decomposition import softmax, sum_over_classes
 
 LOG_CONCENTRATION_LIMIT = 15.0
 
@@ -27,8 +27,7 @@ def mean(log_alpha: Tensor) -> Tensor:
     >>> mean(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]], dtype=torch.float64)
     """
-    alpha = log_alpha.double().exp()  # not a softmax: over few classes it takes thrice as long
-    return alpha / sum_over_classes(alpha, keepdim=True)
+    return softmax(log_alpha)
 
 
 def variance(log_alpha: Tensor) -> Tensor:

@@ -1,12 +1,10 @@
 """Modules in evaluation mode while they predict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 from torch import nn
-
-from totalcal.inputs import parts_of
 
 _LOCK = Lock()
 _HELD: dict[nn.Module, int] = {}
@@ -14,14 +12,14 @@ _HELD: dict[nn.Module, int] = {}
 
 
 @contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Within this context all modules inside are in evaluation mode; afterwards in the mode they had.
+def evaluating(parts: Iterable[nn.Module]) -> Iterator[None]:
+    """Within this context these modules (`parts_of` a net) are in evaluation mode; then in that they had.
 
     A prediction does not move running statistics, nor drop units. Several threads may be inside at once: the
     last one out puts the modes back.
     """
     with _LOCK:
-        held = [part for part in parts_of(*modules) if part.training or part in _HELD]
+        held = [part for part in parts if part.training or part in _HELD]
         for part in held:
             _HELD[part] = _HELD.get(part, 0) + 1
             part.training = False

@@ -28,6 +28,7 @@ from totalcal.inputs import (
     in_types_of,
     joined,
     labelled,
+    parts_of,
     received_by,
     taken,
     tensors,
@@ -599,6 +600,10 @@ class TuringProcess(nn.Module):
             self._plan = plan = ExecutionPlan(self.backbone)
         return plan
 
+    def _parts(self, plan: ExecutionPlan) -> list[nn.Module]:
+        """All modules within, those of the backbone as its plan has them."""
+        return [self, *plan.modules, *parts_of(self.latent, self.head, self.calibrator, self.domain)]
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_plan"}
 
@@ -618,7 +623,7 @@ class TuringProcess(nn.Module):
         if context is not None:
             rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
         mean = None
-        with evaluating(self), types_in_words(rows):
+        with evaluating(self._parts(plan)), types_in_words(rows):
             if taps or noise is MEANS:
                 collector = Collector(taps, rows, skipped=length)
                 with collecting(collector):
@@ -636,11 +641,13 @@ class TuringProcess(nn.Module):
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels.to(embedding.device))
                 embedding = embedding[:, length:]
-            belief = self.calibrator(self._belief(embedding, context, noise))
+            own = self._belief(embedding, context, noise)
+            belief: Belief = self.calibrator(own)
             check_predicted(belief.mean, inputs, self)
             if not taps or mean is None:
                 return belief, None
-            at_means = self._belief(mean.unsqueeze(0)[:, length:], None, MEANS)
+            is_at_means = noise is MEANS and context is None
+            at_means = own if is_at_means else self._belief(mean.unsqueeze(0)[:, length:], None, MEANS)
         entropy = categorical_entropy(at_means.mean[0])
         return belief, Observation(collector.features, entropy, _logits(at_means)[0])
 
@@ -659,8 +666,10 @@ class TuringProcess(nn.Module):
         else:
             draws = noise.count if isinstance(noise, SeedNoise) else 1
             readout = self.latent.draw(embedding, context, draws, noise)
-        number = max(len(embedding), len(readout))
-        return self.head.belief(embedding.expand(number, -1, -1), readout.expand(number, -1, -1))
+        if len(embedding) != len(readout):  # one draw of either stands beside all of the other
+            number = max(len(embedding), len(readout))
+            embedding, readout = embedding.expand(number, -1, -1), readout.expand(number, -1, -1)
+        return self.head.belief(embedding, readout)
 
     def _encode(
         self, inputs: Inputs, generator: torch.Generator | None, with_kls: bool
@@ -668,7 +677,7 @@ class TuringProcess(nn.Module):
         """The embedding, and the KLs of weights that came with the pass."""
         rows, plan = self._received(inputs), self._planned()
         if not (plan.uses_are_known or torch.compiler.is_compiling()):
-            with evaluating(self.backbone):
+            with evaluating(plan.modules):
                 plan.learn_uses(rows)
         with sampling(Noise(generator)) as running:
             running.kls = {} if with_kls else None

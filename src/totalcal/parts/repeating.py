@@ -34,12 +34,13 @@ class ExecutionPlan:
     vmap. No structure tells, so that two draws of two rows are tried before the first prediction.
 
     Attributes:
+        modules: All modules of the net.
         layers: Those whose weights have a distribution.
         drawing: The net from the first of them on; all of it where that is not known.
     """
 
     def __init__(self, net: nn.Module) -> None:
-        self.structure = structure(net)
+        self.structure, self.modules = structure(net), parts_of(net)
         self.layers = stochastic_layers(net)
         self.fixed, self.drawing = _split(net)
         self.first, self.rest = _first(self.drawing)
