@@ -32,7 +32,6 @@ def remember(
     promise: Data | None = None,
     prototypes: int = PROTOTYPES,
     widest: int = WIDEST,
-    fade: float = 0.0,
     keep_rows: bool = True,
     batch_size: int = 256,
     progress: bool | None = None,
@@ -49,8 +48,6 @@ def remember(
             and "inputs" for the inputs themselves.
         prototypes: How many; a fifth of the training rows if they are few.
         widest: Features wider than this, all layers together, are projected at random.
-        fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
-            + τ). Off by default: fading costs calibration under corruption (docs/memory.md).
         keep_rows: Whether features of up to 256 held-out rows are kept. Predictions are the same without
             them, but no new class can be learned.
         batch_size: How many rows pass at once.
@@ -87,7 +84,7 @@ def remember(
     with eval_mode(model), bar:
         names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
         taps = _taps(model, source, batch_size, names)
-        memory = DomainMemory(taps, model.net_classes, prototypes, widest, fade)
+        memory = DomainMemory(taps, model.net_classes, prototypes, widest)
         memory.to(_device(model), _precision(model))
         bar.say(f"remembering {', '.join(map(str, taps))}")
         tap(model.backbone, taps)
