@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from totalcal.report.labels import Record
+from totalcal.report import Record
 from totalcal_lab.records.domain import CORRUPTION, NO_OOD
 from totalcal_lab.records.progress import domain_file
 from totalcal_lab.records.store import read_records

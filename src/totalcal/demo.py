@@ -5,7 +5,7 @@ Every method sees the same rows. "Single" methods cost one net at prediction, th
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +26,6 @@ from totalcal.report import (
     Section,
     Summary,
     Table,
-    aggregate,
     by_seed,
     describe,
     page,
@@ -126,10 +125,14 @@ def demo_page(records: Sequence[Record]) -> tuple[str, str, Table]:
 
 def demo_table(records: Sequence[Record]) -> Table:
     """A row per method; bold is what no other beats in a paired test over seeds."""
-    best = {key: unbeaten(key, by_seed(records, key)) for key in SCORES}
+    values = {key: by_seed(records, key) for key in SCORES}
+    best = {key: unbeaten(key, values[key]) for key in SCORES}
     rows = [
-        (Entry(name), *(_entry(key, scores[key], name in best[key]) for key in SCORES))
-        for (_, _, name), scores in aggregate(records).items()
+        (
+            Entry(name),
+            *(_entry(key, summarise(values[key][name].values()), name in best[key]) for key in SCORES),
+        )
+        for name in values["error"]
     ]
     titles = ["method", *(_title(key) for key in SCORES)]
     caption = (
@@ -139,7 +142,8 @@ def demo_table(records: Sequence[Record]) -> Table:
     return Table.of_rows("demo", caption, titles, rows)
 
 
-def _entry(key: str, summary: Summary, bold: bool) -> Entry:
+def _entry(key: str, values: Iterable[float], bold: bool) -> Entry:
+    summary = summarise(values)
     return Entry(show(key, summary, _digits(key)), bold, sort=summary.mean)
 
 

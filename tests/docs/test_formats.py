@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from totalcal.report.labels import SCORES
+from totalcal.report import SCORES
 from totalcal_lab.records.folders import RunFolder
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,11 +5,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, UnknownNameError
 from totalcal.report import (
+    ASPECTS,
+    SCORES,
     Summary,
-    aggregate,
+    better,
     by_seed,
+    describe,
+    is_score,
     paired_difference,
     show,
     summarise,
@@ -113,14 +117,6 @@ def test_one_seed_has_no_standard_deviation_and_none_is_an_error():
         summarise([])
 
 
-def test_cells_hold_scores_only_and_the_last_run_of_a_seed():
-    entries = aggregate(RECORDS)
-    assert set(entries) == {("iris", "paper", "etp"), ("iris", "paper", "bnn")}
-    etp = entries["iris", "paper", "etp"]
-    assert set(etp) == {"nll"}
-    assert (etp["nll"].mean, etp["nll"].n) == (0.625, 2)
-
-
 def test_by_seed_pairs_the_runs():
     assert by_seed(RECORDS, "nll") == {"etp": {0: 0.5, 1: 0.75}, "bnn": {0: 1.0}}
 
@@ -129,28 +125,28 @@ def test_a_panel_member_is_shown_as_its_score_is():
     assert show("auroc/mnist", Summary(0.9, 0.009, 10)) == "90.0 ± 0.9"
 
 
-def test_runs_of_other_settings_are_never_averaged_together():
-    runs = [
-        {**RECORDS[0], "seed": seed, "nll": nll, "settings": settings}
-        for seed, nll, settings in [
-            (0, 0.2, {}),
-            (1, 0.4, {}),
-            (0, 9.0, {"weight_kl_scale": 0}),
-            (1, 7.0, {"epochs": 1}),
-        ]
-    ]
-    found = {entry: (scores["nll"].mean, scores["nll"].n) for entry, scores in aggregate(runs).items()}
-    assert found == {
-        ("iris", "paper", "etp"): (pytest.approx(0.3), 2),
-        ("iris", "paper", "etp (weight_kl_scale=0)"): (9.0, 1),
-        ("iris", "paper", "etp (epochs=1)"): (7.0, 1),
-    }
-    assert by_seed(runs, "nll")["etp"] == {0: 0.2, 1: 0.4}
-    assert aggregate(runs, by=("model",)).keys() == {(model,) for _, _, model in found}
-
-
 def test_an_infinite_score_is_beaten_by_finite_ones_and_by_no_other_infinite_one() -> None:
     finite, infinite = {0: 0.3, 1: 0.31, 2: 0.29}, dict.fromkeys(range(3), math.inf)
     once = {0: 0.1, 1: math.inf, 2: 0.1}
     assert unbeaten("nll", {"a": finite, "b": infinite, "c": once}) == {"a"}
     assert unbeaten("nll", {"b": infinite, "c": infinite}) == {"b", "c"}
+
+
+def test_a_panel_member_is_a_score_and_a_setting_is_not():
+    assert is_score("auroc/mnist")
+    assert not is_score("epochs")
+    assert not is_score("majority_error")
+
+
+def test_the_three_aspects_have_known_scores():
+    assert set(ASPECTS.values()) <= set(SCORES)
+
+
+def test_directions():
+    assert better("nll", 0.1, 0.2)
+    assert better("auroc/mnist", 0.2, 0.1)
+
+
+def test_an_unknown_score_is_refused_with_a_hint():
+    with pytest.raises(UnknownNameError, match="Did you mean 'auroc'"):
+        describe("aurok")

@@ -3,10 +3,10 @@
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.report.table import as_markdown
 from totalcal_lab.grid.domain import domain_jobs
 from totalcal_lab.grid.grid import Grid, grid_jobs
 from totalcal_lab.records.domain import TABLES, domain_records
+from totalcal_lab.records.formats import as_markdown
 
 
 @pytest.fixture(scope="module")

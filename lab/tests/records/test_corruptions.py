@@ -2,8 +2,8 @@
 
 import pytest
 
-from totalcal.report.table import as_markdown
 from totalcal_lab.records.corruptions import corruption_columns, corruption_lines, corruption_table
+from totalcal_lab.records.formats import as_markdown
 
 
 def _line(model, type, seed, error, severity=1):

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from totalcal.report.table import as_latex, as_markdown, as_text
+from totalcal.report.table import as_text
+from totalcal_lab.records.formats import as_latex, as_markdown
 from totalcal_lab.records.results import result_columns, result_lines, result_table
 
 

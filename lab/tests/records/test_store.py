@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from totalcal.errors import InputError
-from totalcal.report import latest
 from totalcal_lab.records import append, read_records
+from totalcal_lab.records.labels import latest
 from totalcal_lab.records.store import append_line, read_lines, write_lines
 
 RECORD = {"task": "iris", "preset": "paper", "model": "etp", "seed": 0, "epochs": 3, "error": 0.125}

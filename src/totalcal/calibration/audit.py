@@ -1,6 +1,5 @@
 """What should a person look at? Rows of a data set in the order of what a look is worth."""
 
-import csv
 import os
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from totalcal.memory.domain_memory import DomainMemory
 from totalcal.report.blocks import Block, Chapter, Gallery, Picture, Prose, Section
 from totalcal.report.drawing import address
 from totalcal.report.page import page
-from totalcal.report.table import Entry, Table
+from totalcal.report.table import Entry, Table, csv_text
 from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, label_numbers, plain
 from totalcal.scores.external import eval_mode
 from totalcal.types import Predictive
@@ -92,10 +91,8 @@ class Audit:
         if suffix == ".html":
             Path(path).write_text(self.to_html(), encoding="utf-8")
         elif suffix == ".csv":
-            with Path(path).open("w", newline="", encoding="utf-8") as file:
-                table = csv.writer(file)
-                table.writerow(Finding._fields)
-                table.writerows(["" if value is None else value for value in each] for each in self.findings)
+            rows = (["" if value is None else value for value in each] for each in self.findings)
+            Path(path).write_text(csv_text([Finding._fields, *rows]), encoding="utf-8")
         else:
             raise InputError(f"an audit is written as .csv or .html, but {path} ends in neither.")
 

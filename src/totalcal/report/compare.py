@@ -1,22 +1,80 @@
-"""Over seeds: mean, deviation, how many; over seeds or rows: who is beaten in paired tests."""
+"""Scores by name; their means over seeds; who is beaten in paired tests, over seeds or rows."""
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from totalcal.errors import InputError
-from totalcal.report.labels import (
-    Record,
-    better,
-    by_column,
-    describe,
-    is_score,
-    with_row_labels,
-)
+from totalcal.errors import InputError, UnknownNameError
+
+
+class Score(NamedTuple):
+    """One score; values are kept as fractions, `percent` says how it is printed."""
+
+    title: str
+    lower_is_better: bool
+    percent: bool
+
+
+SCORES = {
+    "error": Score("Error", lower_is_better=True, percent=True),
+    "nll": Score("NLL", lower_is_better=True, percent=False),
+    "brier": Score("Brier", lower_is_better=True, percent=False),
+    "ece": Score("ECE (15 bins)", lower_is_better=True, percent=True),
+    "ece_100": Score("ECE (100 bins)", lower_is_better=True, percent=True),
+    "ece_debiased": Score("L2 calibration error, debiased", lower_is_better=True, percent=True),
+    "ece_smooth": Score("Smooth ECE", lower_is_better=True, percent=True),
+    "ece_classwise": Score("Class-wise ECE", lower_is_better=True, percent=True),
+    "auroc": Score("OOD AUROC", lower_is_better=False, percent=True),
+    "auroc_mean": Score("OOD AUROC, mean of the panel", lower_is_better=False, percent=True),
+    "auroc_worst": Score("OOD AUROC, worst of the panel", lower_is_better=False, percent=True),
+    "aupr_out": Score("OOD AUPR, OOD positive", lower_is_better=False, percent=True),
+    "aupr_in": Score("OOD AUPR, in-distribution positive", lower_is_better=False, percent=True),
+    "fpr95": Score("OOD FPR at 95 % TPR", lower_is_better=True, percent=True),
+    "aurc": Score("AURC", lower_is_better=True, percent=True),
+    "excess_aurc": Score("Excess AURC", lower_is_better=True, percent=True),
+    "augrc": Score("AUGRC", lower_is_better=True, percent=True),
+    "joint_nll": Score("Joint NLL", lower_is_better=True, percent=False),
+    "kl": Score("KL to the truth", lower_is_better=True, percent=False),
+    "risk_correlation": Score("Rank correlation with the Bayes risk", lower_is_better=False, percent=False),
+}
+"""The scores by their keys; `auroc/mnist` in a record is the score `auroc` on the OOD set `mnist`."""
+
+ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}
+"""The three aspects of total calibration, section 2, and the score that stands for each."""
+
+Record = Mapping[str, Any]
+"""One run: what ran and how it scored, by the keys that docs/grid.md lists."""
+
+
+def is_score(key: str) -> bool:
+    """Whether a key is a score: one of SCORES, or one of them on a named OOD set, `auroc/mnist`."""
+    return key.partition("/")[0] in SCORES
+
+
+def describe(key: str) -> Score:
+    """The score behind a key.
+
+    >>> describe("auroc/kmnist").title
+    'OOD AUROC, kmnist'
+    """
+    name, _, panel = key.partition("/")
+    if name not in SCORES:
+        raise UnknownNameError("score", key, SCORES)
+    score = SCORES[name]
+    return score._replace(title=f"{score.title}, {panel}") if panel else score
+
+
+def better(key: str, left: float, right: float) -> bool:
+    """Whether `left` is the better value of the two.
+
+    >>> better("auroc", 0.9, 0.8), better("nll", 0.9, 0.8)
+    (True, False)
+    """
+    return left < right if describe(key).lower_is_better else left > right
 
 
 class Summary(NamedTuple):
@@ -25,32 +83,6 @@ class Summary(NamedTuple):
     mean: float
     std: float
     n: int
-
-
-class Column(Protocol):
-    """What a column of a table is of: one task with one preset."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def preset(self) -> str: ...
-    @property
-    def settings(self) -> dict[str, Any]: ...
-
-
-def flat_line(column: Column, score: str, model: str, summary: Summary, **place: int) -> dict[str, Any]:
-    """One entry of a table for other programs. JSON knows no NaN, which the deviation of one seed is."""
-    mean, std = (value if math.isfinite(value) else None for value in summary[:2])
-    found = {"task": column.task, "preset": column.preset, "settings": column.settings, **place}
-    return {**found, "score": score, "model": model, "mean": mean, "std": std}
-
-
-IDENTITY = ("task", "preset", "model", "seed")
-
-
-def latest(records: Iterable[Record], identity: tuple[str, ...] = IDENTITY) -> list[Record]:
-    """One record for each identity: the last that was written, because a rerun appends."""
-    return list({tuple(record[key] for key in identity): record for record in records}.values())
 
 
 def summarise(values: Iterable[float]) -> Summary:
@@ -67,34 +99,13 @@ def summarise(values: Iterable[float]) -> Summary:
     return Summary(float(array.mean()), std, array.size)
 
 
-def aggregate(
-    records: Iterable[Record], by: Sequence[str] = ("task", "preset", "model")
-) -> dict[tuple[str, ...], dict[str, Summary]]:
-    """Row, named by the values of `by` → score → summary over seeds; `majority_error` comes along.
-
-    Runs of other settings are other rows: their model is called `etp (weight_kl_scale=0)`.
-    """
-    values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in latest(_labelled_by_column(records), (*by, "seed")):
-        row = values[tuple(record[key] for key in by)]
-        for key, value in record.items():
-            if is_score(key) or key == "majority_error":
-                row[key].append(float(value))
-    return {row: {key: summarise(found) for key, found in scores.items()} for row, scores in values.items()}
-
-
 def by_seed(records: Iterable[Record], score: str) -> dict[str, dict[int, float]]:
     """Model → seed → value of one score, of the records of one task and preset: for a paired comparison."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
-    for record in with_row_labels(list(records)):
+    for record in records:
         if score in record:
             found[record["model"]][record["seed"]] = float(record[score])
     return dict(found)
-
-
-def _labelled_by_column(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """With the row's label for `model`, in the order given within each task and preset."""
-    return [record for runs in by_column(records).values() for record in with_row_labels(runs)]
 
 
 def show(key: str, summary: Summary, digits: int | None = None) -> str:

@@ -3,43 +3,18 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from totalcal.errors import MissingExtraError
-from totalcal.report.blocks import Block, Chapter, Plot, Plots, Prose
+from totalcal.report.blocks import Chapter, Plot
 from totalcal.report.drawing import svg
 from totalcal.report.table import Table, as_html
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
-
-
-MOST_PLOTS, FEWEST_PLOTS = 48, 4  # of a page, and of a chapter
-_LEFT_OUT = "Left out of so large a page. To see the figures: totalcal-lab figures RUNS -o figs"
-
-
-def within_limits(chapters: Sequence[Chapter]) -> list[Chapter]:
-    """Chapters whose figures fit a page that opens at once; the page says how to get the others."""
-    share = max(FEWEST_PLOTS, MOST_PLOTS // len(chapters))
-    return [_with_plots(part, share) for part in chapters]
-
-
-def _with_plots(part: Chapter, most: int) -> Chapter:
-    sections = []
-    for section in part.sections:
-        blocks: list[Block] = []
-        for block in section.blocks:
-            if isinstance(block, Plots) and len(block.plots) > most:
-                blocks.append(Prose(_LEFT_OUT))
-            else:
-                most -= len(block.plots) if isinstance(block, Plots) else 0
-                blocks.append(block)
-        sections.append(replace(section, blocks=blocks))
-    return replace(part, sections=sections)
 
 
 def page(

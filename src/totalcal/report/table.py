@@ -1,11 +1,11 @@
-"""The one table: columns, groups of rows, notes; as text, Markdown, LaTeX, HTML or CSV.
+"""The one table: columns, groups of rows, notes; as text or HTML; and rows as CSV.
 
 Names come from users and files, so each writer escapes what its format would take for more than text.
 """
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -32,7 +32,6 @@ class Entry:
         return isinstance(self.key, int | float)
 
 
-NOTHING = Entry("–", sort="")
 Row = Sequence[Entry]
 
 
@@ -101,35 +100,6 @@ def as_text(table: Table, width: int = 1000, colour: bool = False) -> str:
     return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
 
 
-def as_markdown(table: Table) -> str:
-    """A pipe table; a group's title is a row of its own."""
-    others = len(table.columns) - 1
-    lines = [_pipes(table.columns), _pipes(["---", *["---:"] * others])]
-    for group in table.groups:
-        if group.title:
-            lines.append(_pipes([f"*{group.title}*", *[""] * others]))
-        for row in group.rows:
-            lines.append(_pipes([f"**{entry.text}**" if entry.bold else entry.text for entry in row]))
-    return "\n".join([*lines, *(f"\n{printable(note)}" for note in table.notes)])
-
-
-def as_latex(table: Table) -> str:
-    """A booktabs tabular; the notes are comments."""
-    columns = len(table.columns)
-    lines = [
-        rf"\begin{{tabular}}{{l{'c' * (columns - 1)}}}",
-        r"\toprule",
-        _ampersands(map(_latex, table.columns)),
-    ]
-    for group in table.groups:
-        lines.append(r"\midrule")
-        if group.title:
-            lines.append(rf"\multicolumn{{{columns}}}{{c}}{{{_latex(group.title)}}} \\")
-        lines += [_ampersands(map(_latex_entry, row)) for row in group.rows]
-    lines += [r"\bottomrule", r"\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
-    return "\n".join(lines)
-
-
 def as_html(table: Table, label: str = "table") -> str:
     """A figure that scrolls sideways; a click on a column's head sorts, by the page's script."""
     numeric = [any(row[column].is_number for row in table.rows) for column in range(len(table.columns))]
@@ -152,12 +122,6 @@ def as_html(table: Table, label: str = "table") -> str:
     return f"<figure>\n{figure}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def as_csv(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Flat lines for a spreadsheet."""
-    header = list(lines[0]) if lines else []
-    return csv_text([header, *([line.get(key) for key in header] for line in lines)]).rstrip("\n")
-
-
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     r"""Rows as CSV, in which a spreadsheet must not take a name for a formula.
 
@@ -173,9 +137,6 @@ def _csv_line(row: Iterable[Any]) -> str:
     return paper.getvalue().removesuffix("\r\n") + "\n"
 
 
-WRITERS = {"text": as_text, "markdown": as_markdown, "latex": as_latex, "html": as_html}
-
-
 def without_formula(value: Any) -> Any:
     """A text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers, as text too.
 
@@ -189,32 +150,6 @@ def without_formula(value: Any) -> Any:
 _FORMULA = ("=", "+", "-", "−", "@", "\t", "\r")
 _PLAIN = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NUMBER = ' class="number"'
-_MEASUREMENT = re.compile(r"[\d.]+ ± [\d.]+")
-_LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "\N{NO-BREAK SPACE}": "~", "±": r"$\pm$", "−": "$-$", "–": "--",
-    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "●": r"$\bullet$", "○": r"$\circ$",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}  # fmt: skip
-
-
-def _pipes(entries: Sequence[str]) -> str:
-    return "| " + " | ".join(printable(entry).replace("|", r"\|") for entry in entries) + " |"
-
-
-def _ampersands(entries: Iterator[str]) -> str:
-    return " & ".join(entries) + r" \\"
-
-
-def _latex_entry(entry: Entry) -> str:
-    if _MEASUREMENT.fullmatch(entry.text):
-        number = entry.text.replace("±", r"\pm")
-        return rf"$\mathbf{{{number}}}$" if entry.bold else f"${number}$"
-    return rf"\textbf{{{_latex(entry.text)}}}" if entry.bold else _latex(entry.text)
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in printable(text))
 
 
 def _html_group(group: Group, columns: int) -> str:

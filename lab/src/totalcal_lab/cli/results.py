@@ -114,7 +114,8 @@ def _domain(runs: Path, format: Format) -> str:
 def _printed(
     format: Format, layout: "Callable[[], Table]", lines: Sequence[dict[str, Any]], extra: dict[str, Any]
 ) -> str:
-    from totalcal.report import WRITERS, as_csv, as_text
+    from totalcal.report import as_text
+    from totalcal_lab.records.formats import WRITERS, as_csv
 
     match format:
         case Format.JSON:

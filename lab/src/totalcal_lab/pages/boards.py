@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from totalcal.errors import InputError
 from totalcal.files import read_npz
-from totalcal.report import (
+from totalcal.report import Record, Summary
+from totalcal_lab.records import read_records
+from totalcal_lab.records.folders import RunFolder, finished_runs
+from totalcal_lab.records.labels import (
     Column,
-    Record,
-    Summary,
     aggregate,
     common_settings,
     in_order,
     settings_in_words,
     with_row_labels,
 )
-from totalcal_lab.records import read_records
-from totalcal_lab.records.folders import RunFolder, finished_runs
 
 MOST_ROWS = 60
 MOST_DRAWN, FEWEST_DRAWN = 10, 2

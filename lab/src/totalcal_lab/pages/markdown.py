@@ -16,27 +16,13 @@ from typing import Any
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.files import write_whole
-from totalcal.report import (
-    Entry,
-    Group,
-    Record,
-    Summary,
-    Table,
-    as_markdown,
-    better,
-    by_column,
-    column_title,
-    common_settings,
-    describe,
-    in_order,
-    show,
-    summarise,
-    with_row_labels,
-)
+from totalcal.report import Entry, Group, Record, Summary, Table, better, describe, show, summarise
 from totalcal_lab.records import paper
 from totalcal_lab.records.bold import bold
 from totalcal_lab.records.corruptions import corruption_columns, corruption_table
 from totalcal_lab.records.domain import TABLES as DOMAIN_TABLES
+from totalcal_lab.records.formats import as_markdown
+from totalcal_lab.records.labels import by_column, column_title, common_settings, in_order, with_row_labels
 from totalcal_lab.records.people import TERMS, people_table
 from totalcal_lab.records.progress import corruptions_file, domain_file, timing_file
 from totalcal_lab.records.results import ResultColumn, result_columns, result_table

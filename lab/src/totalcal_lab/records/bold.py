@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from totalcal.errors import InputError
-from totalcal.report import ASPECTS, Summary, describe, listed
+from totalcal.report import ASPECTS, Summary, describe
+from totalcal_lab.records.labels import listed
 
 Scores = Mapping[str, Mapping[str, Summary]]  # model → score → summary
 BoldRule = Callable[[str, Mapping[str, Summary]], set[str]]  # (score, model → summary) → those not beaten

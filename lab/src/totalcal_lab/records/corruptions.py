@@ -7,24 +7,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from totalcal.errors import InputError
-from totalcal.report import (
-    Entry,
-    Group,
-    Record,
-    Summary,
-    Table,
+from totalcal.report import Entry, Group, Record, Summary, Table, summarise
+from totalcal_lab.records import paper
+from totalcal_lab.records.bold import bold
+from totalcal_lab.records.folders import RunFolder, finished_runs
+from totalcal_lab.records.labels import (
     by_column,
     column_title,
     common_settings,
     flat_line,
     in_order,
     seeds_in_words,
-    summarise,
     with_row_labels,
 )
-from totalcal_lab.records import paper
-from totalcal_lab.records.bold import bold
-from totalcal_lab.records.folders import RunFolder, finished_runs
 from totalcal_lab.records.store import read_records
 
 SCORES = {"error": "error, %", "ece": "ECE, %, 15 bins", "ece_100": "ECE, %, 100 bins"}

@@ -6,21 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from totalcal.errors import InputError
-from totalcal.report import (
-    Entry,
-    Group,
-    Record,
-    Summary,
-    Table,
-    by_column,
-    column_title,
-    common_settings,
-    in_order,
-    show,
-    summarise,
-    with_row_labels,
-)
+from totalcal.report import Entry, Group, Record, Summary, Table, show, summarise
 from totalcal_lab.records.folders import RunFolder, finished_runs
+from totalcal_lab.records.labels import by_column, column_title, common_settings, in_order, with_row_labels
 from totalcal_lab.records.store import read_records
 
 CORRUPTION = "corruption/"

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from totalcal.report import Entry, Group, Record, Table, column_title, common_settings, in_order, summarise
+from totalcal.report import Entry, Group, Record, Table, summarise
+from totalcal_lab.records.labels import column_title, common_settings, in_order
 
 PEOPLE = "people"
 """The preset of the lines about people themselves."""

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from totalcal.errors import InputError, printable
-from totalcal.report import Column, Entry, Group, Record, Table, in_order, place
+from totalcal.report import Entry, Group, Record, Table
 from totalcal_lab.records.corruptions import under_corruption
 from totalcal_lab.records.domain import domain_lines
 from totalcal_lab.records.folders import (
@@ -20,6 +20,7 @@ from totalcal_lab.records.folders import (
     finished_runs,
     why_unreadable,
 )
+from totalcal_lab.records.labels import Column, in_order, place
 from totalcal_lab.records.store import Line, read_lines, write_lines
 
 if TYPE_CHECKING:

@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from totalcal.report import (
-    ASPECTS,
-    Entry,
-    Group,
-    Record,
-    Summary,
-    Table,
+from totalcal.report import ASPECTS, Entry, Group, Record, Summary, Table, show
+from totalcal_lab.records import paper
+from totalcal_lab.records.bold import bold, in_words
+from totalcal_lab.records.labels import (
     aggregate,
     by_column,
     column_title,
@@ -17,11 +14,8 @@ from totalcal.report import (
     flat_line,
     in_order,
     seeds_in_words,
-    show,
     with_row_labels,
 )
-from totalcal_lab.records import paper
-from totalcal_lab.records.bold import bold, in_words
 
 TITLES = {
     "error": "Test error, %",

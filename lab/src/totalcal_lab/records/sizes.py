@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from totalcal.report import NOTHING, Entry, Group, Record, Table, column_title, in_order
+from totalcal.report import Entry, Group, Record, Table
+from totalcal_lab.records.formats import NOTHING
+from totalcal_lab.records.labels import column_title, in_order
 
 TERMS = ("reducible", "irreducible", "data")
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from totalcal.baselines import BASELINES
-from totalcal.report import NOTHING, Entry, Group, Summary, Table, as_text, show, summarise
+from totalcal.report import Entry, Group, Summary, Table, as_text, show, summarise
 from totalcal_lab.records.bold import bold
+from totalcal_lab.records.formats import NOTHING
 from totalcal_lab.studies.truth import PREDICTORS, Measurement, StudyPlan, claims
 
 if TYPE_CHECKING:

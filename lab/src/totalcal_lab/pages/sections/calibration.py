@@ -12,7 +12,6 @@ from totalcal.report import (
     BLUE,
     INK,
     RULE,
-    TERMS,
     VERMILLION,
     Gallery,
     Picture,
@@ -21,12 +20,10 @@ from totalcal.report import (
     Section,
     Share,
     address,
-    is_picture,
     legend_above,
-    line,
-    percent_axis,
 )
 from totalcal_lab.pages.boards import Board, ReliabilityBins, RiskCoverage, Unsure
+from totalcal_lab.pages.drawing import TERMS, is_picture, line, percent_axis
 from totalcal_lab.pages.plots import first_seeds_in_words, model_plots
 
 if TYPE_CHECKING:

@@ -4,20 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from totalcal.report import (
-    NOTHING,
-    Entry,
-    Plot,
-    Plots,
-    Section,
-    Summary,
-    Table,
-    describe,
-    legend_above,
-    line,
-    percent_axis,
-)
+from totalcal.report import Entry, Plot, Plots, Section, Summary, Table, describe, legend_above
 from totalcal_lab.pages.boards import Board
+from totalcal_lab.pages.drawing import line, percent_axis
 from totalcal_lab.pages.sections.scores import heading
 from totalcal_lab.records.bold import bold
 from totalcal_lab.records.corruptions import (
@@ -26,6 +15,7 @@ from totalcal_lab.records.corruptions import (
     shown,
     under_corruption,
 )
+from totalcal_lab.records.formats import NOTHING
 from totalcal_lab.records.paper import corruptions as paper_corruptions
 
 if TYPE_CHECKING:

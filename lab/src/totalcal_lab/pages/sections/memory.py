@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from totalcal.report import Block, Gallery, Picture, Plot, Plots, Section, address, is_picture
+from totalcal.report import Block, Gallery, Picture, Plot, Plots, Section, address
 from totalcal_lab.pages.boards import Artefacts, Board, Memory
+from totalcal_lab.pages.drawing import is_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from totalcal.report import IN_DISTRIBUTION, INK, OOD, Plot, Plots, Section, legend_above, line
+from totalcal.report import IN_DISTRIBUTION, INK, OOD, Plot, Plots, Section, legend_above
 from totalcal_lab.pages.boards import Board, Entropies, Roc
+from totalcal_lab.pages.drawing import line
 from totalcal_lab.pages.plots import first_seeds_in_words, model_plots
 from totalcal_lab.records.domain import TABLES, domain_lines
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from totalcal.report import (
     ASPECTS,
-    NOTHING,
     Entry,
     Prose,
     Section,
@@ -13,11 +12,12 @@ from totalcal.report import (
     by_seed,
     describe,
     paired_difference,
-    seeds_in_words,
     show,
 )
 from totalcal_lab.pages.boards import Board
 from totalcal_lab.records.bold import bold, has_learned, in_words, winners
+from totalcal_lab.records.formats import NOTHING
+from totalcal_lab.records.labels import seeds_in_words
 from totalcal_lab.records.paper import SEEDS, results
 from totalcal_lab.records.progress import PLAIN, costs
 

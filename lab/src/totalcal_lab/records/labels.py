@@ -1,77 +1,17 @@
-"""What things are called in tables: scores and their units, models and their order, rows, columns."""
+"""What rows and columns of records are called in tables, and in which order they stand; summaries over seeds.
 
+A column is one task with one preset; runs of other settings are other rows of it.
+"""
+
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-from totalcal.errors import UnknownNameError
 from totalcal.registry import ORDER
-
-
-class Score(NamedTuple):
-    """One score; values are kept as fractions, `percent` says how it is printed."""
-
-    title: str
-    lower_is_better: bool
-    percent: bool
-
-
-SCORES = {
-    "error": Score("Error", lower_is_better=True, percent=True),
-    "nll": Score("NLL", lower_is_better=True, percent=False),
-    "brier": Score("Brier", lower_is_better=True, percent=False),
-    "ece": Score("ECE (15 bins)", lower_is_better=True, percent=True),
-    "ece_100": Score("ECE (100 bins)", lower_is_better=True, percent=True),
-    "ece_debiased": Score("L2 calibration error, debiased", lower_is_better=True, percent=True),
-    "ece_smooth": Score("Smooth ECE", lower_is_better=True, percent=True),
-    "ece_classwise": Score("Class-wise ECE", lower_is_better=True, percent=True),
-    "auroc": Score("OOD AUROC", lower_is_better=False, percent=True),
-    "auroc_mean": Score("OOD AUROC, mean of the panel", lower_is_better=False, percent=True),
-    "auroc_worst": Score("OOD AUROC, worst of the panel", lower_is_better=False, percent=True),
-    "aupr_out": Score("OOD AUPR, OOD positive", lower_is_better=False, percent=True),
-    "aupr_in": Score("OOD AUPR, in-distribution positive", lower_is_better=False, percent=True),
-    "fpr95": Score("OOD FPR at 95 % TPR", lower_is_better=True, percent=True),
-    "aurc": Score("AURC", lower_is_better=True, percent=True),
-    "excess_aurc": Score("Excess AURC", lower_is_better=True, percent=True),
-    "augrc": Score("AUGRC", lower_is_better=True, percent=True),
-    "joint_nll": Score("Joint NLL", lower_is_better=True, percent=False),
-    "kl": Score("KL to the truth", lower_is_better=True, percent=False),
-    "risk_correlation": Score("Rank correlation with the Bayes risk", lower_is_better=False, percent=False),
-}
-"""The scores by their keys; `auroc/mnist` in a record is the score `auroc` on the OOD set `mnist`."""
-
-ASPECTS = {"model fit": "nll", "class overlap": "ece", "domain mismatch": "auroc"}
-"""The three aspects of total calibration, section 2, and the score that stands for each."""
+from totalcal.report import Record, Summary, is_score, summarise
 
 Column = tuple[str, str]  # task, preset
-Record = Mapping[str, Any]
-"""One run: what ran and how it scored, by the keys that docs/grid.md lists."""
-
-
-def is_score(key: str) -> bool:
-    """Whether a key is a score: one of SCORES, or one of them on a named OOD set, `auroc/mnist`."""
-    return key.partition("/")[0] in SCORES
-
-
-def describe(key: str) -> Score:
-    """The score behind a key.
-
-    >>> describe("auroc/kmnist").title
-    'OOD AUROC, kmnist'
-    """
-    name, _, panel = key.partition("/")
-    if name not in SCORES:
-        raise UnknownNameError("score", key, SCORES)
-    score = SCORES[name]
-    return score._replace(title=f"{score.title}, {panel}") if panel else score
-
-
-def better(key: str, left: float, right: float) -> bool:
-    """Whether `left` is the better value of the two.
-
-    >>> better("auroc", 0.9, 0.8), better("nll", 0.9, 0.8)
-    (True, False)
-    """
-    return left < right if describe(key).lower_is_better else left > right
 
 
 def by_column(records: Iterable[Record]) -> dict[Column, list[Record]]:
@@ -153,6 +93,49 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+IDENTITY = ("task", "preset", "model", "seed")
+
+
+def latest(records: Iterable[Record], identity: tuple[str, ...] = IDENTITY) -> list[Record]:
+    """One record for each identity: the last that was written, because a rerun appends."""
+    return list({tuple(record[key] for key in identity): record for record in records}.values())
+
+
+def aggregate(
+    records: Iterable[Record], by: Sequence[str] = ("task", "preset", "model")
+) -> dict[tuple[str, ...], dict[str, Summary]]:
+    """Row, named by the values of `by` → score → summary over seeds; `majority_error` comes along.
+
+    Runs of other settings are other rows: their model is called `etp (weight_kl_scale=0)`.
+    """
+    labelled = [record for runs in by_column(records).values() for record in with_row_labels(runs)]
+    values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in latest(labelled, (*by, "seed")):
+        row = values[tuple(record[key] for key in by)]
+        for key, value in record.items():
+            if is_score(key) or key == "majority_error":
+                row[key].append(float(value))
+    return {row: {key: summarise(found) for key, found in scores.items()} for row, scores in values.items()}
+
+
+class Titled(Protocol):
+    """A column of a table, with the settings that its records share."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def preset(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+
+
+def flat_line(column: Titled, score: str, model: str, summary: Summary, **place: int) -> dict[str, Any]:
+    """One entry of a table for other programs. JSON knows no NaN, which the deviation of one seed is."""
+    mean, std = (value if math.isfinite(value) else None for value in summary[:2])
+    found = {"task": column.task, "preset": column.preset, "settings": column.settings, **place}
+    return {**found, "score": score, "model": model, "mean": mean, "std": std}
 
 
 def _label(record: Record, common: Mapping[str, Any]) -> str:
