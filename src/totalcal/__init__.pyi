@@ -8,7 +8,6 @@ from . import parts as parts
 from . import report as report
 from . import scores as scores
 from . import training as training
-from .baselines import BASELINES as BASELINES
 from .calibration.audit import audit as audit
 from .calibration.calibrate import calibrate as calibrate
 from .calibration.calibrate import calibrate_probabilities as calibrate_probabilities

@@ -1,8 +1,7 @@
-"""The one list of models and baselines. Nothing is imported here, since readers of records know no torch.
+"""The one list of models. Nothing is imported here, since readers of records know no torch.
 
-A model is the function of its name in the file of its name, as `etp` in `models/etp.py`; a baseline is an
-entry of `BASELINES` in `baselines/baseline.py`. To add one takes that and its name here: public names,
-estimators, the command line, tables and the report follow.
+A model is the function of its name in the file of its name, as `etp` in `models/etp.py`. To add one
+takes that and its name here: public names, estimators and the tables of the laboratory follow.
 """
 
 MODEL_NAMES = (
@@ -16,9 +15,6 @@ MODEL_NAMES = (
 )  # fmt: skip
 """In the order in which tables list them: the plain net, then the family as it grows."""
 
-BASELINE_NAMES = ("temperature", "mc_dropout", "ensemble")
-"""What plain nets are made into, for comparison."""
-
 _LONGEST_ACRONYM = 4
 
 
@@ -31,7 +27,3 @@ def classifier_name(model: str) -> str:
     if len(model) <= _LONGEST_ACRONYM:
         return f"{model.upper()}Classifier"
     return "".join(word.capitalize() for word in model.split("_")) + "Classifier"
-
-
-ORDER = (*MODEL_NAMES, *BASELINE_NAMES)
-"""Models and baselines as tables list them."""

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from torch import nn
 from torch.testing import assert_close
 
-from totalcal import models, registry
-from totalcal.baselines import BASELINES, Ensemble, MCDropout, baseline_named, temperature_scaled
-from totalcal.errors import ContextError, InputError, UnknownNameError
+from totalcal import models
+from totalcal.baselines import Ensemble, MCDropout, temperature_scaled
+from totalcal.errors import ContextError, InputError
 from totalcal.nets import mlp
 from totalcal.scores import evaluate, from_arrays, from_module, nll
 
@@ -243,25 +243,3 @@ def test_members_that_cannot_be_averaged_are_refused():
         Ensemble([*nets(1), models.edl(mlp(3, 2), num_classes=2)]).predict(INPUTS)
     with pytest.raises(InputError, match="one shape"):
         Ensemble([*nets(1), models.bnn(mlp(3, 2), num_classes=2)]).predict(INPUTS)
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_every_baseline_is_built_from_a_way_to_train_nets(name):
-    asked = []
-
-    def train_net(member=0, dropout=0.0):
-        asked.append((member, dropout))
-        return mlp(3, 2, dropout=dropout)
-
-    predictor = baseline_named(name)(train_net, (INPUTS, LABELS))
-    assert evaluate(predictor, (INPUTS, LABELS), draws=3).draws == (3 if name == "mc_dropout" else 0)
-    assert asked == {"ensemble": [(m, 0.0) for m in range(5)], "mc_dropout": [(0, 0.2)]}.get(name, [(0, 0.0)])
-
-
-def test_an_unknown_baseline_is_refused():
-    with pytest.raises(UnknownNameError, match="Did you mean 'ensemble'"):
-        baseline_named("ensembel")
-
-
-def test_the_registry_names_every_baseline():
-    assert tuple(BASELINES) == registry.BASELINE_NAMES

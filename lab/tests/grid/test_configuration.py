@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from totalcal.baselines import BASELINES
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS
-from totalcal.registry import ORDER
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.grid.configuration import RunConfig
 from totalcal_lab.grid.grid import Grid, models_named
+from totalcal_lab.records.labels import ORDER
 
 
 def _one(model="etp", task="fashion", preset="paper", **overrides):

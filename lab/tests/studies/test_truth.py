@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import entropy, norm
 from typer.testing import CliRunner
 
-from totalcal.baselines import BASELINES
 from totalcal.models import MODELS
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.cli.app import app
 from totalcal_lab.studies.truth import (
     QUICK,

@@ -1,64 +1,20 @@
-"""What one would pick instead: temperature scaling, MC dropout, a deep ensemble, each as a predictor.
+"""What one would pick instead, as a predictor: temperature scaling, a deep ensemble."""
 
-A baseline says how many plain nets it takes, and how they become a predictor.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from totalcal.baselines.dropout import MCDropout
-from totalcal.errors import InputError, UnknownNameError
+from totalcal.errors import InputError
 from totalcal.inputs import Inputs
 from totalcal.scores.arrays import as_labels, class_names
 from totalcal.scores.evaluate import log_likelihoods
-from totalcal.scores.external import eval_mode, from_module
+from totalcal.scores.external import eval_mode
 from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor, Sampling
-
-MEMBERS = 5
-
-
-class TrainNet(Protocol):
-    """Gives a trained plain net that puts out logits; each `member` starts from another seed."""
-
-    def __call__(self, member: int = 0, dropout: float = 0.0) -> nn.Module: ...
-
-
-class Nets(Enum):
-    """Which plain nets a baseline is made of, where several seeds are trained."""
-
-    OWN = "one of its own, trained for it"
-    OF_ITS_SEED = "the plain net of its seed"
-    OF_ALL_SEEDS = "the plain nets of all seeds"
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Plain nets that put out logits, and held-out data, made into a predictor.
-
-    Args:
-        nets: Which plain nets it takes.
-        assemble: From the nets and held-out (inputs, labels) to the predictor.
-        dropout: Of the net that is trained for it.
-    """
-
-    nets: Nets
-    assemble: Callable[[Sequence[nn.Module], Rows], Predictor]
-    dropout: float = 0.0
-
-    def __call__(self, train_net: TrainNet, held_out: Rows, members: int = MEMBERS) -> Predictor:
-        """Train what is needed and put it together."""
-        count = members if self.nets is Nets.OF_ALL_SEEDS else 1
-        nets = [train_net(member, dropout=self.dropout) for member in range(count)]
-        return self.assemble(nets, held_out)
-
 
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0
 SMALLEST_GAIN = 1e-9  # in nats; below it the optimiser has found T = 1 again
@@ -174,17 +130,6 @@ def _held_out(
     return torch.cat(log_means, dim=1), torch.cat(labels)
 
 
-TEMPERATURE = Baseline(
-    Nets.OF_ITS_SEED,
-    lambda nets, held_out: temperature_scaled(from_module(nets[0], "logits"), held_out),
-)
-"""The plain net, its temperature fitted on the held-out data."""
-
-
-MC_DROPOUT = Baseline(Nets.OWN, lambda nets, _: MCDropout(nets[0], "logits"), dropout=0.2)
-"""One net trained with dropout, which stays on; needs no held-out data."""
-
-
 class Ensemble:
     """A deep ensemble (Lakshminarayanan et al., 2017): its members are the draws of θ, and count the same."""
 
@@ -225,24 +170,3 @@ def _stacked(beliefs: Sequence[Belief]) -> Belief:
     if len(evidence) == len(beliefs):
         return Dirichlet(torch.cat(evidence))
     raise InputError("the members of an ensemble must hold one kind of belief: all Dirichlet, or all points.")
-
-
-ENSEMBLE = Baseline(Nets.OF_ALL_SEEDS, lambda nets, _: Ensemble([from_module(net, "logits") for net in nets]))
-"""Five nets unless given; needs no held-out data."""
-
-
-BASELINES: Mapping[str, Baseline] = MappingProxyType(
-    {"temperature": TEMPERATURE, "mc_dropout": MC_DROPOUT, "ensemble": ENSEMBLE}
-)
-"""Every baseline by its name in `totalcal.registry`."""
-
-
-def baseline_named(name: str) -> Baseline:
-    """A baseline by name.
-
-    Raises:
-        UnknownNameError: There is none of this name; it names the nearest.
-    """
-    if name not in BASELINES:
-        raise UnknownNameError("baseline", name, BASELINES)
-    return BASELINES[name]

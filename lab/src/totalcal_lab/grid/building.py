@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 import totalcal_lab.backbones  # noqa: F401 - it registers the paper's nets
-from totalcal.baselines import BASELINES
 from totalcal.errors import CheckpointError, DamagedCheckpointError, UnknownNameError
 from totalcal.functional.cells import CELL_STARTS, UPDATE_RULES
 from totalcal.models import TuringProcess, model_named
@@ -33,6 +32,7 @@ from totalcal.training import (
     with_context,
 )
 from totalcal.types import Predictor
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.data.arrays import Scaling
 from totalcal_lab.data.domain import TaskData, TaskOptions
 from totalcal_lab.data.tasks import task

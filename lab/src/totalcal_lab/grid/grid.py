@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from totalcal.baselines import BASELINES, Nets
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS
+from totalcal_lab.backbones.baselines import BASELINES, Nets
 from totalcal_lab.data.tasks import task as task_named
 from totalcal_lab.grid.building import (
     build_process,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import totalcal
-from totalcal.baselines import BASELINES, TemperatureScaled
+from totalcal.baselines import TemperatureScaled
 from totalcal.files import whole_file
 from totalcal.models import GivenContext, TuringProcess
 from totalcal.parts import MEANS, ExternalMemory, sampling
@@ -29,6 +29,7 @@ from totalcal.scores import (
     operating_points,
 )
 from totalcal.types import Predictor, Sampling
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.tasks import task

@@ -8,8 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from totalcal.registry import ORDER
+from totalcal.registry import MODEL_NAMES
 from totalcal.report import Record, Summary, is_score, summarise
+
+BASELINE_NAMES = ("temperature", "mc_dropout", "ensemble")
+"""What plain nets are made into, for comparison."""
+
+ORDER = (*MODEL_NAMES, *BASELINE_NAMES)
+"""Models and baselines as tables list them."""
 
 Column = tuple[str, str]  # task, preset
 

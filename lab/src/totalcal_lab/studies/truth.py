@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from totalcal.baselines import BASELINES
 from totalcal.memory import remember
 from totalcal.models import MODELS, TuringProcess
 from totalcal.nets import mlp
@@ -23,6 +22,7 @@ from totalcal.report import Summary, summarise
 from totalcal.scores import auroc
 from totalcal.training import TensorSource, train, with_context
 from totalcal.types import Batch, Predictive, Predictor
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.data.synthetic import DEFAULT, Floats, GaussianTask
 
 TASKS: dict[str, GaussianTask] = {

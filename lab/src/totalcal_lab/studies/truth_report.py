@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from totalcal.baselines import BASELINES
 from totalcal.report import Entry, Group, Summary, Table, as_text, show, summarise
+from totalcal_lab.backbones.baselines import BASELINES
 from totalcal_lab.records.bold import bold
 from totalcal_lab.records.formats import NOTHING
 from totalcal_lab.studies.truth import PREDICTORS, Measurement, StudyPlan, claims
