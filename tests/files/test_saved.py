@@ -143,7 +143,7 @@ def test_a_backbone_too_many_is_refused(tmp_path):
 
 def test_a_model_of_parts_of_ones_own_is_handed_over_whole(tmp_path, rows):
     def build():
-        return etp(nn.Linear(4, 3), 3, key_map=nn.Sequential(nn.Linear(3, 3), nn.Unflatten(-2, (1, -1))))
+        return etp(nn.Linear(4, 3), 3, key_map=nn.Sequential(nn.Linear(3, 3)))
 
     model = build()
     save(model, tmp_path / "own.totalcal")

@@ -40,8 +40,8 @@ def changed(description, place, value):
 HOSTILE = [
     ("settings/backbone.flatten/start_dim", 1e300),
     ("settings/backbone.flatten/start_dim", "x"),
-    ("settings/latent.key_map/heads", 0),
-    ("settings/latent.key_map/heads", True),
+    ("settings/latent/write_draws", 0),
+    ("settings/latent/write_draws", True),
     ("settings/latent/cell_variance", -1),
     ("settings/latent/cell_variance", float("nan")),
     ("settings/latent/cell_variance", {"number": "nan"}),

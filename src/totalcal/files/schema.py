@@ -57,7 +57,7 @@ SETTINGS: Mapping[str, Requirement] = {
     "output_padding": EXTENT, "ceil_mode": FLAG, "inplace": FLAG, "eps": POSITIVE, "p": SHARE,
     "momentum": SHARE.or_none(), "num_heads": TIMES, "num_embeddings": SIZE, "embedding_dim": SIZE,
     # of models and their parts
-    "num_classes": SIZE, "num_cells": SIZE, "heads": TIMES, "width": SIZE, "write_draws": TIMES,
+    "num_classes": SIZE, "num_cells": SIZE, "width": SIZE, "write_draws": TIMES,
     "retention": SHARE, "cell_variance": POSITIVE, "prior_variance": POSITIVE, "prior_mean": NUMBER,
     "precision": POSITIVE, "dropout": SHARE, "hidden": STRIDE, "num_inputs": SIZE, "local": NOT_NEGATIVE,
     "latent": NOT_NEGATIVE, "weights": NOT_NEGATIVE, "local_ramp": COUNT, "local_kl_scale": NOT_NEGATIVE,

@@ -160,12 +160,12 @@ def _embedding(net: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _key_weight(latent: Latent) -> Tensor | None:
-    """A, where keys are A z + b of one head."""
+    """A, where keys are A z + b."""
     if not isinstance(latent, ExternalMemory):
         return None
     if isinstance(latent.key_map, IdentityKeys):
         return torch.eye(latent.width, dtype=latent.cells.dtype, device=latent.cells.device)
-    if isinstance(latent.key_map, LinearKeys) and latent.key_map.heads == 1:
+    if isinstance(latent.key_map, LinearKeys):
         return latent.key_map.linear.weight
     return None
 

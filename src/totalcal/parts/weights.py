@@ -26,7 +26,6 @@ Layers = Literal["linear", "all", "none"] | str | Iterable[str]
 _INITIAL_LOG_VARIANCE, _INITIAL_SPREAD = -9.0, 1e-3
 _LOG_VARIANCE_LIMIT = 11.0
 _HOOKS = {name for name in vars(nn.Module()) if "hook" in name}
-_ROOT_GUARD = 1e-8  # an all-zero row has variance 0, and the root's gradient there is not finite
 
 
 class WeightPrior(Protocol):
@@ -151,17 +150,16 @@ class MeanFieldLinear(MeanFieldLayer):
 
 
 class MeanFieldConv2d(MeanFieldLayer):
-    """A convolution with drawn weights; `local` perturbs the output instead, which keeps only marginals.
+    """A convolution with drawn weights.
 
     Positions share the weights: their outputs move together, so that the variance of a pooled output is many
-    times what independent noise would give. `local` is cheaper and has quieter gradients.
+    times what independent noise at each output would give.
     """
 
-    def __init__(self, layer: nn.Conv2d, prior: WeightPrior, local: bool = False) -> None:
+    def __init__(self, layer: nn.Conv2d, prior: WeightPrior) -> None:
         super().__init__(layer, prior)
         self.stride, self.dilation, self.groups = layer.stride, layer.dilation, layer.groups
         self.padding, self.padding_mode = layer.padding, layer.padding_mode
-        self.local = local
         if layer.padding_mode != "zeros":
             raise InputError(
                 f"a mean-field convolution pads with zeros, but this layer pads by {layer.padding_mode!r}. "
@@ -169,24 +167,12 @@ class MeanFieldConv2d(MeanFieldLayer):
             )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        inputs, running = self.received(inputs), pass_to_draw_in()
-        if not self.local or running is None or not running.draws_at_outputs(self):
-            return self.given(self._convolve(inputs, self.drawn_weight(), self.bias))
-        mean = self._convolve(inputs, self.weight_mean, self.bias)
-        variance = self._convolve(inputs.square(), self.log_variance.exp(), None)
-        epsilon = running.of_outputs(self, tuple(mean.shape), mean)
-        return self.given(mean + (variance + _ROOT_GUARD).sqrt() * epsilon)
-
-    def _convolve(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.conv2d(inputs, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        rows, weight = self.received(inputs), self.drawn_weight()
+        output = F.conv2d(rows, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        return self.given(output)
 
 
-def mean_field(
-    module: nn.Module,
-    layers: Layers = "linear",
-    prior: WeightPrior | None = None,
-    local_convolutions: bool = False,
-) -> nn.Module:
+def mean_field(module: nn.Module, layers: Layers = "linear", prior: WeightPrior | None = None) -> nn.Module:
     """A copy of `module` whose chosen layers are mean-field; trained weights are kept as means.
 
     Only what is exactly an `nn.Linear` or `nn.Conv2d` is converted. A subclass may do anything with its
@@ -199,7 +185,6 @@ def mean_field(
         layers: "linear" (all fully connected layers), "all" (convolutions too), "none", a name as in
             `module.named_modules()`, a pattern ("*.classifier"), or several names and patterns.
         prior: p(w), N(0, 1/10) if not given.
-        local_convolutions: Whether convolutions draw at their outputs, which keeps the marginals only.
 
     Raises:
         UnknownNameError: A name or pattern stands for no layer that can be converted.
@@ -211,9 +196,9 @@ def mean_field(
     chosen = _chosen_names(module, layers)
     result, chosen_prior = copy.deepcopy(module), prior or NormalPrior()
     if "" in chosen:
-        return _converted(result, chosen_prior, local_convolutions)
+        return _converted(result, chosen_prior)
     points = [result.get_submodule(name) for name in chosen]
-    drawn = {point: _converted(point, chosen_prior, local_convolutions) for point in points}
+    drawn = {point: _converted(point, chosen_prior) for point in points}
     for name, layer in list(result.named_modules(remove_duplicate=False)):
         if layer in drawn:
             parent, _, child = name.rpartition(".")
@@ -309,8 +294,8 @@ def _why_not(part: nn.Module, owners: dict[nn.Parameter, list[str]]) -> str | No
     return None
 
 
-def _converted(layer: nn.Module, prior: WeightPrior, local_convolutions: bool) -> nn.Module:
+def _converted(layer: nn.Module, prior: WeightPrior) -> nn.Module:
     if isinstance(layer, nn.Linear):
         return MeanFieldLinear(layer, prior)
     assert isinstance(layer, nn.Conv2d)
-    return MeanFieldConv2d(layer, prior, local_convolutions)
+    return MeanFieldConv2d(layer, prior)

@@ -109,7 +109,7 @@ def test_draws_spread_by_the_cell_variance() -> None:
     torch.testing.assert_close(cells.std(0), torch.full((4, 3), 0.5), rtol=0.06, atol=0)
 
 
-@pytest.mark.parametrize("key_map", [LinearKeys(3), LinearKeys(3, heads=4), IdentityKeys()])
+@pytest.mark.parametrize("key_map", [LinearKeys(3), nn.Linear(3, 3), IdentityKeys()])
 def test_attention_shares_sum_to_one(key_map: nn.Module) -> None:
     memory = ExternalMemory(5, 3, key_map=key_map, update_rule=identity)
     embedding, _ = example()
