@@ -8,7 +8,7 @@ from torch import nn
 
 from totalcal import MODELS, Batch, TuringProcess
 from totalcal.errors import ContextError, InputError, LabelError, ShapeError
-from totalcal.parts.latents.context import TargetLatent
+from totalcal.parts.latents import TargetLatent
 from totalcal.types import ContextUse
 
 

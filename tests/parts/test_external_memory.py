@@ -8,8 +8,7 @@ from torch import nn
 
 from totalcal.errors import InputError
 from totalcal.functional.cells import blend, identity, one_class_each
-from totalcal.parts.latents import ExternalMemory
-from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
+from totalcal.parts.latents import ExternalMemory, IdentityKeys, LinearKeys
 from totalcal.parts.sampling import MEANS, Noise
 
 

@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 from totalcal.functional.moments import Moments
 from totalcal.nets import mlp, small_convnet
-from totalcal.parts.latents import ExternalMemory, NoLatent, SetLatent
-from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
+from totalcal.parts.latents import ExternalMemory, IdentityKeys, LinearKeys, NoLatent, SetLatent
 from totalcal.parts.moments import (
     NoMomentRuleError,
     embedding_points,

@@ -3,10 +3,10 @@ from .heads import PointHead as PointHead
 from .heads import ResidualEvidence as ResidualEvidence
 from .heads import SquaredErrorHead as SquaredErrorHead
 from .latents import ExternalMemory as ExternalMemory
+from .latents import IdentityKeys as IdentityKeys
 from .latents import NoLatent as NoLatent
 from .latents import SetLatent as SetLatent
 from .latents import TargetLatent as TargetLatent
-from .latents.memory import IdentityKeys as IdentityKeys
 from .sampling import MEANS as MEANS
 from .sampling import AtMeans as AtMeans
 from .sampling import Noise as Noise

@@ -30,8 +30,7 @@ from totalcal.functional.cells import read_along
 from totalcal.functional.gaussian import HALVES, at_least_single
 from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
 from totalcal.inputs import Inputs, by_class, call
-from totalcal.parts.latents import ExternalMemory, Latent
-from totalcal.parts.latents.memory import IdentityKeys, LinearKeys
+from totalcal.parts.latents import ExternalMemory, IdentityKeys, Latent, LinearKeys
 from totalcal.parts.repeating import has_hooks, links
 from totalcal.parts.sampling import AtMeans, SeedNoise, StochasticLayer
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
