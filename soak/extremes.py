@@ -273,7 +273,7 @@ def saving(value: str) -> None:
 
 def gating(value: str) -> None:
     here = shared_world("softmax", remembers=True)
-    gate = Gate.fit(here.model, here.inputs, here.labels, bars={"unfamiliarity": "no", "entropy": "ask"})
+    gate = Gate.fit(here.model, here.inputs, here.labels, score="unfamiliarity")
     decisions = gate.decide(here.model, beside(here.inputs, value))
     if any("nan" in reason or "inf " in reason for reason in decisions.reasons):
         raise Wrong(f"a reason that says nothing: {decisions.reasons}")

@@ -8,6 +8,7 @@ import io
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -47,8 +48,10 @@ def model_of(images: torch.Tensor, labels: torch.Tensor) -> Model:
     totalcal.remember(model, train, (inputs[700:1000], labels[700:1000]), progress=False)
     saved = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
     rows, truth = images[1000:1400].numpy(), labels[1000:1400].numpy()
-    bars = {"unfamiliarity": "not my domain", "entropy": "ask"}
-    gate = totalcal.Gate.fit(saved, rows, truth, rule=FalseRejection(0.05), bars=bars)
+    domain = totalcal.Gate.fit(saved, rows, truth, rule=FalseRejection(0.005), score="unfamiliarity")
+    gate = totalcal.Gate.fit(saved, rows, truth, rule=FalseRejection(0.045))
+    bars = replace(domain.bars[0], verdict="not my domain"), replace(gate.bars[0], verdict="ask")
+    gate = replace(gate, bars=bars)
     prediction = gate.predict(saved, rows)
     return Model(
         model,

@@ -129,7 +129,7 @@ def test_every_gate_of_every_model_keeps_its_promise(name, rows):
 def test_a_gate_of_five_draws_refuses_ten_and_remakes_five(name, score):
     people, model = population(200), predictor(name)
     rows, labels = people.draw(80, torch.Generator().manual_seed(0))
-    gate = Gate.fit(model, rows, labels, rule=RULES["coverage"], bars=score, draws=5, seed=7)
+    gate = Gate.fit(model, rows, labels, rule=RULES["coverage"], score=score, draws=5, seed=7)
     assert gate.sampling == Sampling(5, seed=7)
     for other in (
         model.predict(people.rows, draws=10, seed=7),
@@ -152,7 +152,7 @@ def test_the_decisions_are_the_same_through_a_file_and_on_the_command_line(name,
         score for score in ("entropy", "reducible", "negative_log_concentration") if _has(asked, rows, score)
     ]
     for draws, score in [(5, score) for score in scores] + [(0, "entropy")]:
-        gate = Gate.fit(asked, rows, labels, rule=RULES["coverage"], bars=score, draws=draws, seed=2)
+        gate = Gate.fit(asked, rows, labels, rule=RULES["coverage"], score=score, draws=draws, seed=2)
         save(model, tmp_path / "it.totalcal", gate=gate, context=context)
         saved = load(tmp_path / "it.totalcal")
         expected = gate.decide(asked, people.rows).verdicts

@@ -113,13 +113,6 @@ def test_nineteen_right_answers_are_what_five_per_cent_take():
         FalseRejection().threshold(scores[:18], np.zeros(18, bool))
 
 
-def test_two_bars_share_a_promise():
-    assert FalseRejection(0.05).split([0.5, 0.5]) == 2 * [FalseRejection(0.025)]
-    assert_allclose([each.share for each in Coverage(0.9).split([0.1, 0.9])], [0.99, 0.91])
-    with pytest.raises(GateError, match="one bar"):
-        Risk(0.1).split([0.5, 0.5])
-
-
 @pytest.mark.parametrize("make", [FalseRejection, Coverage, Risk])
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
 def test_a_share_outside_of_the_open_interval_is_refused(make, value):

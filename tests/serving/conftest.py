@@ -19,6 +19,8 @@ from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server
 from totalcal.serving.service import Service
 
+from ..gates import both
+
 
 @pytest.fixture(scope="session")
 def digits():
@@ -46,8 +48,11 @@ def saved(digits):
     torch.set_rng_state(generator)
     held_out = images[1400:]
     without = Model(model, preprocessing=preprocessing, classes=tuple(range(10)))
-    bars = {"unfamiliarity": "not my domain", "entropy": "ask"}
-    gate = Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(0.05), bars=bars, draws=5)
+    gates = (
+        Gate.fit(without, held_out, labels[1400:], rule=FalseRejection(rate), score=score, draws=5)
+        for score, rate in (("unfamiliarity", 0.005), ("entropy", 0.045))
+    )
+    gate = both(*gates)
     prediction = without.predict(held_out, draws=5)
     monitor = Monitor.start(watched_scores(prediction))
     sets = PredictionSets.fitted(prediction, labels[1400:], 0.9)

@@ -4,8 +4,6 @@ from totalcal.decisions.costs import Costs
 from totalcal.decisions.deciding import PerClass, Thresholds
 from totalcal.decisions.discoveries import Discoveries, discoveries
 from totalcal.decisions.gate import (
-    FAMILIARITY_AND_ENTROPY,
-    OVERLAP_AND_DOMAIN,
     Bar,
     Decisions,
     Gate,
@@ -17,8 +15,6 @@ from totalcal.decisions.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 
 __all__ = [
-    "FAMILIARITY_AND_ENTROPY",
-    "OVERLAP_AND_DOMAIN",
     "UNCERTAINTIES",
     "Bar",
     "Costs",

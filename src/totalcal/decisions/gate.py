@@ -8,7 +8,6 @@ its predictions, asks for the same again (`predict`, `decide`), and refuses any 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +25,6 @@ from totalcal.uncertainties import (
     EXPECTED_COST,
     FAMILIARITY,
     P_VALUES,
-    UNFAMILIARITIES,
     UNFAMILIARITY,
     how_unlike,
     uncertainty,
@@ -34,29 +32,6 @@ from totalcal.uncertainties import (
 )
 
 ACCEPT, ASK, NOT_MY_DOMAIN = "accept", "ask", "not my domain"
-
-OVERLAP_AND_DOMAIN: Mapping[str, str] = MappingProxyType(
-    {"mutual_information": "not my domain", "data": "ask"}
-)
-"""Two bars at once. Domain mismatch comes first: that classes overlap says nothing of an OOD input."""
-
-FAMILIARITY_AND_ENTROPY: Mapping[str, str] = MappingProxyType(
-    {"unfamiliarity": "not my domain", "entropy": "ask"}
-)
-"""The same two verdicts of a model that `remember`s its domain.
-
-The rule sets both bars on the gate's held-out rows, so that its promise holds for the two together: by
-`FalseRejection(rate)` at most rate / 10 of the inputs answered correctly are called "not my domain", exactly
-and on average, and at most 9 rate / 10 are left to a person. The rows must be others than those that
-`remember` held out, since half of these shaped the score. Without rows to spare, `prediction.familiarity <=
-rate` needs no fitting: a conformal p-value, its false-alarm rate is at most `rate` over all inputs of the
-domain, answered correctly or not. No promise about right answers follows, so a gate does not take it.
-"""
-
-DOMAIN_SHARE = 0.1
-"""What a bar by unfamiliarity takes of the rule's rate beside other bars. Inputs between classes are rare,
-and so a little unfamiliar; with half of the rate the bar would call most of them "not my domain". OOD inputs
-are farther out, where a bar of a tenth still finds them."""
 
 _MOST_DRAWS = 100_000  # what a file may ask for
 
@@ -195,7 +170,7 @@ class Gate:
         labels: Any = None,
         *,
         rule: Rule | float | None = None,
-        bars: str | Mapping[str, str] = "entropy",
+        score: str = "entropy",
         draws: Draws = "auto",
         seed: int = 0,
         batch_size: int = 256,
@@ -208,9 +183,8 @@ class Gate:
             held_out: Rows as `evaluate` takes them; with labels in them, or given apart.
             labels: The labels, where `held_out` has none: class numbers, or names where the model has names.
             rule: The promise; a number is a rate of `FalseRejection`, 0.05 if not given.
-            bars: The uncertainty to look at, or several with their verdicts, the one that takes precedence
-                first: `FAMILIARITY_AND_ENTROPY` tells "not my domain" from "ask" where the model
-                has a memory of its domain, `OVERLAP_AND_DOMAIN` where it has none.
+            score: The uncertainty to look at; familiarity is a rank of the unfamiliarity, and stands for it.
+                The gates of `calibrate` look at two: familiarity, and entropy among what is familiar.
             draws: Draws of weights and memory per prediction, the same for all rows; 0 uses means, "moments"
                 none. Those that the model takes by itself if not given.
             seed: What these draws are a function of.
@@ -231,11 +205,11 @@ class Gate:
             >>> gate.on_held_out.coverage >= 0.9
             True
         """
-        verdicts = _verdicts(bars)
+        score = UNFAMILIARITY if score == FAMILIARITY else score
         parts: list[_HeldOut] = []
         with eval_mode(model):
             for inputs, numbers in held_out_blocks(model, held_out, labels, batch_size):
-                parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, verdicts))
+                parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, score))
         if not parts:
             raise InputError("the held-out set is empty; a threshold needs rows with labels.")
         found = _HeldOut.joined(parts)
@@ -244,7 +218,7 @@ class Gate:
                 f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
                 f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
             )
-        return cls._from(found, _rule(rule), verdicts)
+        return cls._from(found, _rule(rule), score)
 
     @classmethod
     def fitted(
@@ -252,7 +226,7 @@ class Gate:
         prediction: Predictive,
         labels: Values,
         rule: Rule | float | None = None,
-        bars: str | Mapping[str, str] = "entropy",
+        score: str = "entropy",
         classes: Sequence[Any] | None = None,
     ) -> Self:
         """A gate from predictions of held-out rows, made before, and their labels.
@@ -261,7 +235,7 @@ class Gate:
             prediction: What a model's `predict` gives, or an estimator's `predict_distribution`.
             labels: Class numbers, or names where `classes` has them.
             rule: As in `fit`.
-            bars: As in `fit`.
+            score: As in `fit`.
             classes: The names of the classes, in the order of the columns.
 
         Returns:
@@ -279,19 +253,16 @@ class Gate:
             >>> Gate.fitted(prediction, prediction.probabilities.argmax(1)).bars[0].score
             'entropy'
         """
-        verdicts = _verdicts(bars)
-        found = _HeldOut.of(prediction, class_numbers(labels, classes), verdicts)
-        return cls._from(found, _rule(rule), verdicts)
+        score = UNFAMILIARITY if score == FAMILIARITY else score
+        found = _HeldOut.of(prediction, class_numbers(labels, classes), score)
+        return cls._from(found, _rule(rule), score)
 
     @classmethod
-    def _from(cls, found: "_HeldOut", rule: Rule, verdicts: Mapping[str, str]) -> Self:
-        rules = rule.split(_shares(verdicts))
-        fitted = tuple(
-            Bar(score, each.threshold(_telling(found.scores[score], score), found.wrong), verdict)
-            for each, (score, verdict) in zip(rules, verdicts.items(), strict=True)
-        )
-        accepted = ~np.any([bar.rejects(found.scores[bar.score], found.predicted) for bar in fitted], axis=0)
-        return cls(fitted, rule.promise, HeldOutRates.of(accepted, found.wrong), found.sampling)
+    def _from(cls, found: "_HeldOut", rule: Rule, score: str) -> Self:
+        threshold = rule.threshold(_telling(found.values, score), found.wrong)
+        bar = Bar(score, threshold, "too uncertain")
+        accepted = ~bar.rejects(found.values, found.predicted)
+        return cls((bar,), rule.promise, HeldOutRates.of(accepted, found.wrong), found.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
         """What to do with each row; the first bar that rejects it gives verdict and reason.
@@ -387,23 +358,21 @@ class Gate:
 class _HeldOut(NamedTuple):
     """What is needed of held-out rows: a few numbers per row, and how they came about."""
 
-    scores: dict[str, Floats]
+    values: Floats
     predicted: Integers
     wrong: Flags
     sampling: Sampling
 
     @classmethod
-    def of(cls, prediction: Predictive, labels: Values, scores: Mapping[str, str]) -> "_HeldOut":
+    def of(cls, prediction: Predictive, labels: Values, score: str) -> "_HeldOut":
         _, truth = check_predictions(prediction.probabilities, labels)
         predicted = plain(prediction.probabilities).argmax(1)
-        values = {name: uncertainty(prediction, name) for name in scores}
-        return cls(values, predicted, predicted != truth, prediction.sampling)
+        return cls(uncertainty(prediction, score), predicted, predicted != truth, prediction.sampling)
 
     @classmethod
     def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
-        scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores}
-        predicted, wrong = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
-        return cls(scores, predicted, wrong, parts[0].sampling)
+        values, predicted, wrong = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        return cls(values, predicted, wrong, parts[0].sampling)
 
 
 def _sampling(content: Mapping[str, Any]) -> Sampling:
@@ -427,24 +396,6 @@ def _rule(given: Rule | float | None) -> Rule:
             f"a rule is a rate, such as 0.05, or one of totalcal.decisions, as Risk(0.02), not {given!r}."
         )
     return given
-
-
-def _verdicts(bars: str | Mapping[str, str]) -> dict[str, str]:
-    """The familiarity is a rank of the unfamiliarity, which a rule can set a bar on as on any score."""
-    given = {bars: "too uncertain"} if isinstance(bars, str) else dict(bars)
-    return {UNFAMILIARITY if score == FAMILIARITY else score: given[score] for score in given}
-
-
-def _shares(verdicts: Mapping[str, str]) -> list[float]:
-    """What each bar may reject of what the rule allows: all alike, but for how far from the domain."""
-    others = [score for score in verdicts if score not in UNFAMILIARITIES]
-    if len(others) == len(verdicts) or not others:
-        return [1 / len(verdicts)] * len(verdicts)
-    rest = (1 - DOMAIN_SHARE) / len(others)
-    return [
-        DOMAIN_SHARE / (len(verdicts) - len(others)) if score in UNFAMILIARITIES else rest
-        for score in verdicts
-    ]
 
 
 def _telling(values: Floats, score: str) -> Floats:

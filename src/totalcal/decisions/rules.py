@@ -6,7 +6,6 @@ used to choose the score. What comes from another domain is outside of any promi
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,9 +40,6 @@ class Rule(Protocol):
 
     def threshold(self, scores: Floats, wrong: Flags) -> float: ...
 
-    def split(self, shares: Sequence[float]) -> "Sequence[Rule]":
-        """A rule for each of several bars, with its share of what is allowed; all keep the promise."""
-
     @property
     def promise(self) -> str: ...
 
@@ -69,10 +65,6 @@ class FalseRejection:
         """The largest score that is accepted, from held-out rows."""
         return conformal_quantile(scores[~wrong], 1 - self.rate, "right answers")
 
-    def split(self, shares: Sequence[float]) -> list["FalseRejection"]:
-        """A rule for each of several bars, with its share of what is allowed."""
-        return [FalseRejection(self.rate * share) for share in shares]
-
     @property
     def promise(self) -> str:
         """What holds for new rows, in words."""
@@ -96,10 +88,6 @@ class Coverage:
     def threshold(self, scores: Floats, wrong: Flags) -> float:
         """The largest score that is accepted, from held-out rows."""
         return conformal_quantile(scores, self.share, "rows")
-
-    def split(self, shares: Sequence[float]) -> list["Coverage"]:
-        """A rule for each of several bars, with its share of what is allowed."""
-        return [Coverage(1 - (1 - self.share) * share) for share in shares]
 
     @property
     def promise(self) -> str:
@@ -151,15 +139,6 @@ class Risk:
         level = 1 - (1 - self.confidence) / _CANDIDATES
         right = accepted - mistakes
         return np.where(right > 0, betaincinv(mistakes + 1, np.maximum(right, 1), level), 1.0)
-
-    def split(self, shares: Sequence[float]) -> list["Risk"]:
-        """A rule for each of several bars, with its share of what is allowed."""
-        if len(shares) > 1:
-            raise GateError(
-                f"a risk is promised for one bar, but {len(shares)} were asked for: a second bar changes "
-                "what is accepted. Use one score for the risk, or FalseRejection for several bars."
-            )
-        return [self]
 
     @property
     def promise(self) -> str:

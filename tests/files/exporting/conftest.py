@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 import totalcal
 from totalcal import MODELS, Batch, Gate, Model, Preprocessing, export
-from totalcal.decisions import FAMILIARITY_AND_ENTROPY, Coverage
+from totalcal.decisions import Coverage
 from totalcal.nets import mlp
 from totalcal.types import ContextUse, Draws
 
+from ...gates import both
 from ...nets import lenet5, resnet18
 
 CLASSES = 3
@@ -69,9 +70,11 @@ def _saved_model(model: str, net: str, draws: Draws = 3, whole: bool = True) -> 
     held_out, gate_rows = _rows_of(net, 100, seed=2), _rows_of(net, 100, seed=3)
     totalcal.remember(made, (inputs, labels), (preprocessing(held_out[0].numpy()), held_out[1]))
     names = [saved.classes[label] for label in gate_rows[1]]
-    gate = Gate.fit(
-        saved, gate_rows[0].numpy(), names, bars=FAMILIARITY_AND_ENTROPY, rule=Coverage(0.8), draws=draws
+    gates = (
+        Gate.fit(saved, gate_rows[0].numpy(), names, score=score, rule=Coverage(share), draws=draws)
+        for score, share in (("unfamiliarity", 0.98), ("entropy", 0.82))
     )
+    gate = both(*gates)
     return Model(made, gate, saved.classes, preprocessing, context)
 
 

@@ -182,7 +182,7 @@ def test_a_model_that_remembers_its_domain_says_how_unfamiliar_each_row_is(tmp_p
     rows, labels = torch.randn(400, 4), torch.randint(3, (400,))
     model = etp(mlp(4, 3), 3).eval()
     remember(model, (rows[:200], labels[:200]), (rows[200:300], labels[200:300]))
-    gate = Gate.fit(model, rows[300:], labels[300:], rule=Coverage(0.9), bars="unfamiliarity", draws=3)
+    gate = Gate.fit(model, rows[300:], labels[300:], rule=Coverage(0.9), score="unfamiliarity", draws=3)
     save(model, tmp_path / "it.totalcal", gate=gate)
     usual = rows[300:][model.predict(rows[300:]).unfamiliarity.argsort()[50]]
     np.savez(tmp_path / "rows.npz", torch.stack([usual, usual + 50]).numpy())
