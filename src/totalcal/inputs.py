@@ -117,9 +117,9 @@ def tensors(inputs: Inputs) -> Iterator[Tensor]:
         yield from inputs.values() if isinstance(inputs, Mapping) else inputs
 
 
-def device(inputs: Inputs) -> torch.device:
-    """Where the first tensor is."""
-    return next(tensors(inputs)).device
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module's parameters are; the CPU where it has none."""
+    return next((weight.device for weight in module.parameters()), torch.device("cpu"))
 
 
 def mapped(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:

@@ -12,8 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import totalcal
+from totalcal.calibration.audit import by_worth, confident_classes, leave_one_out, margins, near_duplicates
 from totalcal.cli import app
-from totalcal.decisions.auditing import by_worth, confident_classes, leave_one_out, margins, near_duplicates
 from totalcal.errors import InputError
 
 

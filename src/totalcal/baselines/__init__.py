@@ -1,12 +1,12 @@
 """What one would pick instead: temperature scaling, MC dropout, deep ensembles; OOD scores of plain nets."""
 
-from totalcal.baselines.baseline import (
+from totalcal.baselines.ood import OODScored
+from totalcal.baselines.predictors import (
     Ensemble,
+    MCDropout,
     TemperatureScaled,
     temperature_scaled,
 )
-from totalcal.baselines.dropout import MCDropout
-from totalcal.baselines.ood import OODScored
 
 __all__ = [
     "Ensemble",

@@ -37,10 +37,11 @@ from totalcal.inputs import (
     check_embedding,
     check_labels,
     count,
-    in_precision_of,
+    device_of,
     joined,
     labelled,
     moved,
+    received_by,
     taken,
 )
 from totalcal.memory.domain import NoDomain
@@ -282,7 +283,7 @@ def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
     """A plain net of as many classes as columns, or two for one, if what it gives are logits."""
     inputs, labels = labelled(next(iter(as_source(held_out).batches(batch_size))))
     with torch.no_grad(), eval_mode(net):
-        output = call(net, _on(net, in_precision_of(net, as_inputs(inputs)))).double().cpu()
+        output = call(net, received_by(net, as_inputs(inputs))).double().cpu()
     logits = by_class(output)
     check_embedding(logits, count(as_inputs(inputs)), logits.shape[1])
     if _are_probabilities(output, logits, labels):
@@ -307,10 +308,6 @@ def _are_probabilities(output: Tensor, logits: Tensor, labels: Tensor | None) ->
 def _is_random(start: Model, inputs: Inputs) -> bool:
     """Whether predictions draw at all, so that how many draws are needed can be asked."""
     return _predicted(start, taken(inputs, slice(0, 2)), 2).sampling != DETERMINISTIC
-
-
-def _on(net: nn.Module, inputs: Inputs) -> Inputs:
-    return moved(inputs, next((weight.device for weight in net.parameters()), torch.device("cpu")))
 
 
 def _encoded(model: Model, rows: Any, names: Sequence[ClassName] | None) -> TensorSource:
@@ -382,7 +379,7 @@ def _split(
 def _predicted(model: Model, inputs: Inputs, batch_size: int) -> Predictive:
     """Of rows that are encoded already."""
     bare = replace(model, preprocessing=None, steps=None)
-    device = next((weight.device for weight in model.process.parameters()), torch.device("cpu"))
+    device = device_of(model.process)
     return Predictive.joined([bare.predict(moved(part, device)) for part in blocks(inputs, batch_size)])
 
 

@@ -4,10 +4,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.progress import Progress
 from torch import Tensor
 
 from totalcal.errors import InputError
-from totalcal.inputs import call, check_labels, count, in_precision_of, labelled, moved, taken, types_in_words
+from totalcal.inputs import (
+    call,
+    check_labels,
+    count,
+    device_of,
+    in_precision_of,
+    labelled,
+    moved,
+    taken,
+    types_in_words,
+)
 from totalcal.memory.domain_memory import PROTOTYPES, WIDEST, DomainMemory
 from totalcal.memory.features import Tap, found_taps, tap
 from totalcal.memory.rows import ObservedRows, row_keys
@@ -80,13 +92,15 @@ def remember(
             f"at least {FEWEST_HELD_OUT} held-out rows are needed, but got {len(calibration)}; with n of "
             "them nothing can be said below 2/n."
         )
-    bar = _Bar(len(source) + len(calibration), is_wanted(progress))
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not is_wanted(progress))
     with eval_mode(model), bar:
+        bar.add_task("remembering", total=len(source) + len(calibration))
         names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
         taps = _taps(model, source, batch_size, names)
         memory = DomainMemory(taps, model.net_classes, prototypes, widest)
-        memory.to(_device(model), _precision(model))
-        bar.say(f"remembering {', '.join(map(str, taps))}")
+        memory.to(device_of(model), _precision(model))
+        if not bar.disable:
+            bar.console.print(f"remembering {', '.join(map(str, taps))}", highlight=False)
         tap(model.backbone, taps)
         written = memory.writing()
         for batch in _observed(model, memory, source, batch_size, bar):
@@ -121,10 +135,6 @@ def _taps(model: TuringProcess, source: Source, batch_size: int, names: list[str
         return found_taps(model.backbone, few, lambda: call(model.backbone, few), names)
 
 
-def _device(model: TuringProcess) -> torch.device:
-    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
-
-
 def _precision(model: TuringProcess) -> torch.dtype:
     """Distances are computed in the model's own precision, but never in half."""
     own = next((weight.dtype for weight in model.parameters()), torch.float32)
@@ -132,17 +142,17 @@ def _precision(model: TuringProcess) -> torch.dtype:
 
 
 def _observed(
-    model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: "_Bar"
+    model: TuringProcess, memory: DomainMemory, source: Source, batch_size: int, bar: Progress
 ) -> Iterator[ObservedRows]:
     for inputs, labels in labelled_batches(source, batch_size, model):
         if mine := len(labels):
             yield ObservedRows(model.observe(inputs, memory.taps), labels, row_keys(inputs))
-        bar.advance(mine)
+        bar.advance(bar.task_ids[0], mine)
 
 
 def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> Iterator[tuple[Any, Tensor]]:
     """The rows in their own order, on the model's device: those of this rank, in a data-parallel run."""
-    where = _device(model)
+    where = device_of(model)
     for batch in source.batches(batch_size):
         inputs, labels = labelled(batch)
         if labels is None:
@@ -150,32 +160,3 @@ def labelled_batches(source: Source, batch_size: int, model: TuringProcess) -> I
         check_labels(labels, count(inputs), model.net_classes)
         mine = in_precision_of(model.backbone, taken(inputs, share()))
         yield moved(mine, where), labels[share()].to(where)
-
-
-class _Bar:
-    """A bar over all rows on the standard error stream, if it is a terminal."""
-
-    def __init__(self, rows: int, is_wanted: bool) -> None:
-        self.rows, self.is_wanted = rows, is_wanted
-
-    def __enter__(self) -> "_Bar":
-        if self.is_wanted:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("remembering", total=self.rows)
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self.is_wanted:
-            self.bar.stop()
-
-    def say(self, words: str) -> None:
-        if self.is_wanted:
-            self.bar.console.print(words, highlight=False)
-
-    def advance(self, rows: int) -> None:
-        if self.is_wanted:
-            self.bar.advance(self.task, rows)
