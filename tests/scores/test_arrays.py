@@ -19,8 +19,6 @@ OF_PREDICTIONS = [
     scores.debiased_calibration_error,
     scores.smooth_ece,
     scores.reliability,
-    scores.confidence_gap,
-    scores.RunningScores().update,
 ]
 GOOD = np.array([[0.2, 0.8], [0.6, 0.4]])
 BAD = {

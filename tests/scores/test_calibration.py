@@ -155,7 +155,6 @@ def test_the_direction_says_who_claims_too_much():
     sure = scores.reliability([[0.99, 0.01]] * 4, [0, 1, 0, 1])
     timid = scores.reliability([[0.55, 0.45]] * 4, [0, 0, 0, 0])
     assert (sure.direction, timid.direction) == ("overconfident", "underconfident")
-    assert scores.confidence_gap([[0.99, 0.01]] * 4, [0, 1, 0, 1]) == pytest.approx(0.49)
     assert sure.overconfidence == pytest.approx(0.49)
     assert timid.underconfidence == pytest.approx(0.45)
 

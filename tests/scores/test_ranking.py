@@ -118,37 +118,6 @@ def test_excess_is_never_negative_and_zero_for_the_best_order(drawn):
     assert scores.excess_aurc(1.0 - mistakes, mistakes) == pytest.approx(0)
 
 
-@settings(deadline=None, max_examples=60)
-@given(confidences_and_mistakes(most=40), st.floats(0, 1))
-def test_coverage_at_risk_is_the_best_of_all_thresholds(drawn, risk):
-    confidence, mistakes = drawn
-    allowed = [
-        answered.mean()
-        for answered in (confidence >= threshold for threshold in confidence)
-        if mistakes[answered].mean() <= risk
-    ]
-    point = scores.coverage_at_risk(confidence, mistakes, risk)
-    assert point.coverage == pytest.approx(max(allowed, default=0.0))
-    answered = confidence >= point.threshold
-    assert answered.mean() == pytest.approx(point.coverage)
-
-
-@settings(deadline=None, max_examples=60)
-@given(confidences_and_mistakes(most=40), st.floats(0.01, 1))
-def test_risk_at_coverage_answers_enough_and_no_more_than_a_tie_too_many(drawn, coverage):
-    confidence, mistakes = drawn
-    point = scores.risk_at_coverage(confidence, mistakes, coverage)
-    answered = confidence >= point.threshold
-    assert answered.mean() >= coverage
-    assert (confidence > point.threshold).mean() < coverage
-    assert point.risk == pytest.approx(mistakes[answered].mean())
-
-
 def test_a_constant_confidence_has_the_risk_of_all_everywhere():
     assert scores.aurc([0.5] * 4, [0, 1, 1, 0]) == pytest.approx(0.5)
     assert scores.operating_points([0.5] * 4, [0, 1, 1, 0]) == [(0.5, 1.0, 0.5)]
-
-
-def test_a_coverage_of_nothing_is_refused():
-    with pytest.raises(InputError, match="coverage"):
-        scores.risk_at_coverage([0.5], [0], coverage=0)

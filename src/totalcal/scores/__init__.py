@@ -8,7 +8,6 @@ from totalcal.scores.calibration import (
     CalibrationError,
     Reliability,
     classwise_ece,
-    confidence_gap,
     debiased_calibration_error,
     ece,
     reliability,
@@ -24,7 +23,7 @@ from totalcal.scores.external import (
     from_module,
     from_sklearn,
 )
-from totalcal.scores.fit import brier, dyadic_sets, error, joint_nll, joint_nll_of_draws, nll
+from totalcal.scores.fit import brier, error, nll
 from totalcal.scores.ranking import (
     OperatingPoint,
     Ranking,
@@ -33,14 +32,11 @@ from totalcal.scores.ranking import (
     aupr_out,
     aurc,
     auroc,
-    coverage_at_risk,
     excess_aurc,
     fpr_at_tpr,
     operating_points,
     rank,
-    risk_at_coverage,
 )
-from totalcal.scores.streaming import RunningScores
 from totalcal.scores.verdict import Observed, OutOfDistribution, Verdict
 from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES
 
@@ -57,7 +53,6 @@ __all__ = [
     "OutputKind",
     "Ranking",
     "Reliability",
-    "RunningScores",
     "Verdict",
     "as_predictive",
     "augrc",
@@ -67,10 +62,7 @@ __all__ = [
     "auroc",
     "brier",
     "classwise_ece",
-    "confidence_gap",
-    "coverage_at_risk",
     "debiased_calibration_error",
-    "dyadic_sets",
     "ece",
     "error",
     "eval_mode",
@@ -81,13 +73,10 @@ __all__ = [
     "from_arrays",
     "from_module",
     "from_sklearn",
-    "joint_nll",
-    "joint_nll_of_draws",
     "log_likelihoods",
     "nll",
     "operating_points",
     "rank",
     "reliability",
-    "risk_at_coverage",
     "smooth_ece",
 ]

@@ -180,16 +180,6 @@ def debiased_calibration_error(
     return CalibrationError(value, f"{scheme}, debiased l2", len(counts), tuple(counts.tolist()))
 
 
-def confidence_gap(probabilities: Values, labels: Values) -> float:
-    """Mean confidence − accuracy, without any bins: above 0 is overconfident, below 0 underconfident.
-
-    >>> round(confidence_gap([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 2)
-    0.35
-    """
-    array, truth = check_predictions(probabilities, labels)
-    return float(array.max(axis=1).mean() - np.mean(array.argmax(axis=1) == truth))
-
-
 def _norm_of(curve: Reliability, norm: Norm) -> float:
     gaps: Floats = np.abs(curve.gaps)
     match norm:

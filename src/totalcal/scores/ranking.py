@@ -128,27 +128,6 @@ def augrc(confidence: Values, losses: Values) -> float:
     return float((np.cumsum(ordered) - ordered / 2).sum() / len(ordered) ** 2)
 
 
-def coverage_at_risk(confidence: Values, losses: Values, risk: float) -> OperatingPoint:
-    """The threshold that answers most at a mean loss of at most `risk`; threshold ∞ where none does.
-
-    >>> coverage_at_risk([0.9, 0.8, 0.7], [0, 0, 1], risk=0.1)
-    OperatingPoint(threshold=0.8, coverage=0.666..., risk=0.0)
-    """
-    points = operating_points(confidence, losses)
-    return next((point for point in reversed(points) if point.risk <= risk), OperatingPoint(np.inf, 0.0, 0.0))
-
-
-def risk_at_coverage(confidence: Values, losses: Values, coverage: float) -> OperatingPoint:
-    """The highest threshold that answers a share of at least `coverage`.
-
-    >>> risk_at_coverage([0.9, 0.8, 0.7], [0, 1, 1], coverage=0.5)
-    OperatingPoint(threshold=0.8, coverage=0.666..., risk=0.5)
-    """
-    if not 0 < coverage <= 1:
-        raise InputError(f"coverage must be in (0, 1], but got {coverage}.")
-    return next(point for point in operating_points(confidence, losses) if point.coverage >= coverage)
-
-
 def operating_points(confidence: Values, losses: Values) -> list[OperatingPoint]:
     """The risk-coverage curve: a point for each confidence that occurs, the highest first."""
     sure, values = _checked(confidence, losses)

@@ -11,11 +11,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from totalcal.errors import InputError, UnknownNameError
-from totalcal.scores import RunningScores, eval_mode, log_likelihoods
-from totalcal.types import Batch, Predictor
+from totalcal.scores import Floats, ece, error, eval_mode, log_likelihoods
+from totalcal.types import Batch, Predictor, Sampling
 from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES, corrupted_blocks
 from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.tasks import task
@@ -61,21 +63,25 @@ def restored(folders: tuple[RunFolder, ...], data_dir: Path | None) -> Restored:
 
 def judge_corrupted(variant: Variant, models: Restored) -> list[dict[str, Any]]:
     """A line for each model: error, NLL and ECE at 15 and at 100 bins."""
-    scores = [(RunningScores(bins=15), RunningScores(bins=100)) for _ in models.configs]
-    predictions: dict[str, str] = {}
+    seen: list[list[_Seen]] = [[] for _ in models.configs]
     for inputs, labels in corrupted_batches(variant, models):
-        for config, predictor, tallies in zip(models.configs, models.predictors, scores, strict=True):
+        for config, predictor, blocks in zip(models.configs, models.predictors, seen, strict=True):
             with eval_mode(predictor):
                 draws = config.sections["judging"]["draws"]
-                predictive = predictor.predict(inputs, draws=draws, seed=config.seed)
-            predictions[config.name] = prediction_in_words(predictive.sampling)
-            likelihoods = log_likelihoods(predictive, labels)
-            for tally in tallies:
-                tally.update(predictive.probabilities, labels, likelihoods)
-    return [
-        _line(variant, config, predictions[config.name], tallies)
-        for config, tallies in zip(models.configs, scores, strict=True)
-    ]
+                found = predictor.predict(inputs, draws=draws, seed=config.seed)
+            likelihoods = log_likelihoods(found, labels)
+            probabilities = found.probabilities.double().numpy(force=True)
+            blocks.append(_Seen(probabilities, labels.numpy(), likelihoods, found.sampling))
+    return [_line(variant, *each) for each in zip(models.configs, seen, strict=True)]
+
+
+class _Seen(NamedTuple):
+    """What a model says of a block of corrupted images."""
+
+    probabilities: Floats
+    labels: NDArray[np.int64]
+    log_likelihoods: Floats
+    sampling: Sampling
 
 
 def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
@@ -89,21 +95,20 @@ def corrupted_batches(variant: Variant, models: Restored) -> Iterator[Batch]:
         yield replace(test, inputs=shown, labels=test.labels[rows]).whole()
 
 
-def _line(
-    variant: Variant, config: RunConfig, prediction: str, tallies: Sequence[RunningScores]
-) -> dict[str, Any]:
-    few, many = tallies
+def _line(variant: Variant, config: RunConfig, blocks: Sequence[_Seen]) -> dict[str, Any]:
+    columns = list(zip(*blocks, strict=True))
+    probabilities, labels, likelihoods = map(np.concatenate, columns[:3])
     return {
         **config.identity,
         "corruption": variant.type,
         "severity": variant.severity,
         "images": variant.images,
-        "error": few.error,
-        "nll": few.nll,
-        "ece": float(few.ece),
-        "ece_100": float(many.ece),
-        "examples": few.examples,
-        "prediction": prediction,
+        "error": error(probabilities, labels),
+        "nll": -float(likelihoods.mean()),
+        "ece": float(ece(probabilities, labels)),
+        "ece_100": float(ece(probabilities, labels, 100)),
+        "examples": len(labels),
+        "prediction": prediction_in_words(blocks[0].sampling),
         "config": config.name,
     }
 

@@ -22,10 +22,7 @@ from totalcal.parts import MEANS, ExternalMemory, sampling
 from totalcal.scores import (
     Observed,
     Verdict,
-    dyadic_sets,
     evaluate,
-    joint_nll,
-    joint_nll_of_draws,
     operating_points,
 )
 from totalcal.types import Predictor, Sampling
@@ -34,6 +31,7 @@ from totalcal_lab.data.arrays import ArrayData
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.tasks import task
 from totalcal_lab.grid.configuration import RunConfig, derived
+from totalcal_lab.grid.joint import dyadic_sets, joint_nll, joint_nll_of_draws
 from totalcal_lab.grid.presets import base_preset
 
 _SET_SIZE, _JOINT_DRAWS, _SETS_SEED = 10, 100, 0
@@ -117,7 +115,7 @@ def _joint(config: RunConfig, predictor: Predictor, data: TaskData) -> dict[str,
         )
     elif config.model in BASELINES:
         draws = predictor.predict(inputs, draws=options["draws"], seed=seed).belief.mean
-        return {"joint_nll": joint_nll_of_draws(draws, labels, rows)}
+        return {"joint_nll": joint_nll_of_draws(draws.double().cpu().numpy(), labels.numpy(), rows)}
     else:
         return {}
     return {"joint_nll": joint_nll(log_joint, inputs, labels, rows)}
