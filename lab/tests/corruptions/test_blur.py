@@ -7,7 +7,7 @@ from scipy import ndimage
 from skimage.filters import gaussian
 
 from totalcal_lab.corruptions import blur
-from totalcal_lab.corruptions.kernels import Draws
+from totalcal_lab.corruptions.kernels import BlockDraws
 from totalcal_lab.corruptions.registry import PARAMETERS
 
 SEED = 5
@@ -33,8 +33,8 @@ def one_by_one_copies(shards, left, up):
 
 @pytest.mark.parametrize(("sigma", "passes"), PARAMETERS["glass_blur"])
 def test_glass_is_bit_by_bit_the_walk_over_pixels(few, sigma, passes):
-    ours = blur.glass_blur(few, Draws(SEED, slice(0, len(few))), sigma, passes)
-    draws, side = Draws(SEED, slice(0, len(few))), few.shape[1]
+    ours = blur.glass_blur(few, BlockDraws(SEED, slice(0, len(few))), sigma, passes)
+    draws, side = BlockDraws(SEED, slice(0, len(few))), few.shape[1]
     shifts = [(draws.coins(side - 2, side - 2), draws.coins(side - 2, side - 2)) for _ in range(passes)]
     for number, image in enumerate(few.numpy()):
         shards = smoothed(image, sigma)
@@ -60,8 +60,8 @@ def motion_pixel_by_pixel(image, angle, radius, sigma):
 
 @pytest.mark.parametrize(("radius", "sigma"), PARAMETERS["motion_blur"])
 def test_motion_is_bit_by_bit_the_sum_over_taps(few, radius, sigma):
-    ours = blur.motion_blur(few, Draws(SEED, slice(0, len(few))), radius, sigma)
-    angles = Draws(SEED, slice(0, len(few))).uniform(low=-45, high=45).double()
+    ours = blur.motion_blur(few, BlockDraws(SEED, slice(0, len(few))), radius, sigma)
+    angles = BlockDraws(SEED, slice(0, len(few))).uniform(low=-45, high=45).double()
     theirs = [
         motion_pixel_by_pixel(image, float(angle), radius, sigma)
         for image, angle in zip(few.numpy(), angles, strict=True)
@@ -70,13 +70,15 @@ def test_motion_is_bit_by_bit_the_sum_over_taps(few, radius, sigma):
 
 
 def test_motion_of_severity_four_is_that_of_severity_three(few):
-    three, four = (blur.motion_blur(few, Draws(SEED, slice(0, len(few))), radius, 2) for radius in (6, 8))
+    three, four = (
+        blur.motion_blur(few, BlockDraws(SEED, slice(0, len(few))), radius, 2) for radius in (6, 8)
+    )
     assert_array_equal(three.numpy(), four.numpy())
 
 
 @pytest.mark.parametrize("sigma", [sigma for (sigma,) in PARAMETERS["gaussian_blur"]])
 def test_gaussian_agrees_with_scikit_image(few, sigma):
-    ours = blur.gaussian_blur(few, Draws(0), sigma).numpy()
+    ours = blur.gaussian_blur(few, BlockDraws(0), sigma).numpy()
     theirs = np.stack([smoothed(image, sigma) for image in few.numpy()])
     assert np.abs(ours.astype(int) - theirs).max() <= 1
     assert (ours != theirs).mean() < 0.001
@@ -88,7 +90,7 @@ def test_defocus_agrees_with_opencv(few, radius, softness):
     disk = (offsets**2 + offsets[:, None] ** 2 <= radius**2).astype(np.float32)
     kernel = cv2.GaussianBlur(disk / disk.sum(), (3, 3), sigmaX=softness)
     theirs = np.stack([cut_off(cv2.filter2D(image / 255.0, -1, kernel)) for image in few.numpy()])
-    ours = blur.defocus_blur(few, Draws(0), radius, softness).numpy()
+    ours = blur.defocus_blur(few, BlockDraws(0), radius, softness).numpy()
     assert np.abs(ours.astype(int) - theirs).max() <= 1
     assert (ours != theirs).mean() < 0.02
 
@@ -106,7 +108,7 @@ def test_zoom_agrees_with_scipy(side, factors):
         large = ndimage.zoom(middle, (factor, factor, 1), order=1)
         trim = (len(large) - side) // 2
         total += large[trim : trim + side, trim : trim + side]
-    ours = blur.zoom_blur(torch.from_numpy(image[None]), Draws(0), factors)[0].numpy()
+    ours = blur.zoom_blur(torch.from_numpy(image[None]), BlockDraws(0), factors)[0].numpy()
     theirs = cut_off(total / (factors + 1))
     assert np.abs(ours.astype(int) - theirs).max() <= 1
     assert (ours != theirs).mean() < 0.005

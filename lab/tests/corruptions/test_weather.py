@@ -9,7 +9,7 @@ from skimage.filters import gaussian
 
 from totalcal.errors import InputError, ShapeError
 from totalcal_lab.corruptions import corrupt, weather
-from totalcal_lab.corruptions.kernels import BLOCK, Draws
+from totalcal_lab.corruptions.kernels import BLOCK, BlockDraws
 from totalcal_lab.corruptions.registry import PARAMETERS
 from totalcal_lab.corruptions.weather import plasma, spatter
 
@@ -42,8 +42,8 @@ def blown(layer, angle, radius, sigma):
 def test_snow_is_bit_by_bit_the_original_for_one_image_at_a_time(few, parameters):
     mean, sd, zoom, threshold, radius, sigma, kept = parameters
     rows, side = slice(0, len(few)), few.shape[1]
-    ours = weather.snow(few, Draws(SEED, rows), *parameters).numpy()
-    draws = Draws(SEED, rows)
+    ours = weather.snow(few, BlockDraws(SEED, rows), *parameters).numpy()
+    draws = BlockDraws(SEED, rows)
     layers = draws.normal(1, side, side, mean=mean, sd=sd).double().squeeze(1).numpy()
     angles = draws.uniform(low=-135, high=-45).double().numpy()
     for result, image, layer, angle in zip(ours, few.numpy(), layers, angles, strict=True):
@@ -59,7 +59,7 @@ def test_snow_is_bit_by_bit_the_original_for_one_image_at_a_time(few, parameters
 
 @pytest.mark.parametrize(("decay", "sd", "correlation"), [(3, 0.177, 0.989), (1.75, 0.195, 0.982)])
 def test_plasma_has_the_statistics_of_the_original(decay, sd, correlation):
-    maps = torch.cat([plasma(torch.zeros(BLOCK, 1, 1), 32, decay, Draws(seed)) for seed in range(8)])
+    maps = torch.cat([plasma(torch.zeros(BLOCK, 1, 1), 32, decay, BlockDraws(seed)) for seed in range(8)])
     assert maps.amin() == 0
     assert maps.amax() == 1
     assert float(maps.mean()) == pytest.approx(0.495, abs=0.02)
@@ -117,8 +117,10 @@ def mud(x, liquid, threshold, sigma):
 def test_spatter_agrees_with_the_libraries_one_image_at_a_time(few, parameters):
     mean, sd, sigma, threshold, strength, muddy = parameters
     rows, side = slice(0, len(few)), few.shape[1]
-    ours = spatter(few, Draws(SPATTER_SEED, rows), *parameters).numpy()
-    layers = Draws(SPATTER_SEED, rows).normal(1, side, side, mean=mean, sd=sd).double().squeeze(1).numpy()
+    ours = spatter(few, BlockDraws(SPATTER_SEED, rows), *parameters).numpy()
+    layers = (
+        BlockDraws(SPATTER_SEED, rows).normal(1, side, side, mean=mean, sd=sd).double().squeeze(1).numpy()
+    )
     differ = 0
     for result, image, layer in zip(ours, few.numpy(), layers, strict=True):
         liquid = gaussian(layer, sigma=sigma)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from totalcal_lab.corruptions import kernels
-from totalcal_lab.corruptions.kernels import Draws, from_planes, smooth_as_scipy, to_planes
+from totalcal_lab.corruptions.kernels import BlockDraws, from_planes, smooth_as_scipy, to_planes
 
 _LIGHTEST: Final = 1e-9  # a lighter tap moves no result by a 16-bit step
 _HALF_STEP: Final = (
@@ -109,7 +109,7 @@ _ROUNDING: Final = (
 )
 
 
-def gaussian_blur(images: Tensor, draws: Draws, sigma: float) -> Tensor:
+def gaussian_blur(images: Tensor, draws: BlockDraws, sigma: float) -> Tensor:
     """A Gaussian blur; sigma is in pixels."""
     return _smooth(images, sigma)
 
@@ -146,7 +146,7 @@ def _gaussian_change(side: int, sigma: float) -> tuple[Tensor, list[tuple[slice,
     return change.float(), [(half, wider, across[wider, half].contiguous()) for half, wider in halves]
 
 
-def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:
+def defocus_blur(images: Tensor, draws: BlockDraws, radius: float, softness: float) -> Tensor:
     """Correlation with a disk whose edge is softened by a 3 × 3 Gaussian."""
     return kernels.correlate(images, _disk(radius, softness))
 
@@ -159,7 +159,7 @@ def _disk(radius: float, softness: float) -> list[kernels.Ring]:
     return kernels.rings(soften @ (disk / disk.sum()) @ soften.T)
 
 
-def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Tensor:
+def glass_blur(images: Tensor, draws: BlockDraws, sigma: float, passes: float) -> Tensor:
     """Smooth, let pixels be overwritten by a neighbour above or to the left, smooth again.
 
     The original means to swap neighbours, one after the other; what it does is a copy, because its second
@@ -176,12 +176,12 @@ def glass_blur(images: Tensor, draws: Draws, sigma: float, passes: float) -> Ten
     return smooth_as_scipy(shards, sigma)
 
 
-def motion_blur(images: Tensor, draws: Draws, radius: float, sigma: float) -> Tensor:
+def motion_blur(images: Tensor, draws: BlockDraws, radius: float, sigma: float) -> Tensor:
     """Within 45° of the horizontal."""
     return directional_blur(images, draws.uniform(low=-45, high=45).cpu(), radius, sigma)
 
 
-def zoom_blur(images: Tensor, draws: Draws, factors: float) -> Tensor:
+def zoom_blur(images: Tensor, draws: BlockDraws, factors: float) -> Tensor:
     """The mean of the image and of its zooms by 1.00, 1.01, …: the image itself counts twice."""
     return from_planes(kernels.apply(to_planes(images), *_zooms(images.shape[1], int(factors))))
 

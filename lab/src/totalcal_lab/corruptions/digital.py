@@ -9,37 +9,37 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from totalcal_lab.corruptions import kernels
-from totalcal_lab.corruptions.kernels import SLACK, Draws, from_planes, to_planes, truncate
+from totalcal_lab.corruptions.kernels import SLACK, BlockDraws, from_planes, to_planes, truncate
 
 _WORDS: Final = 2**16  # steps in which a distribution is resolved: one random word of 16 bits per value
 
 
-def gaussian_noise(images: Tensor, draws: Draws, sd: float) -> Tensor:
+def gaussian_noise(images: Tensor, draws: BlockDraws, sd: float) -> Tensor:
     """x + n, n ~ N(0, sd²). As x is a whole level, ⌊x + n⌋ = x + ⌊n⌋: the noise is whole levels, too."""
     levels = _look_up(_normal_levels(sd, images.device), _quantiles(images, draws))
     return levels.add_(images).clamp_(0, 255).to(torch.uint8)
 
 
-def speckle_noise(images: Tensor, draws: Draws, sd: float) -> Tensor:
+def speckle_noise(images: Tensor, draws: BlockDraws, sd: float) -> Tensor:
     """x + x n, n ~ N(0, sd²)."""
     factors = _look_up(_normal_factors(sd, images.device), _quantiles(images, draws))
     return truncate(factors.mul_(images))
 
 
-def impulse_noise(images: Tensor, draws: Draws, amount: float) -> Tensor:
+def impulse_noise(images: Tensor, draws: BlockDraws, amount: float) -> Tensor:
     """A value turns white with probability amount/2, black with amount/2."""
     words = draws.words(torch.int32, *images.shape[1:])
     black, white = (round(share * 2**32) - 2**31 for share in (amount / 2, amount))
     return images.masked_fill(words < white, 255).masked_fill_(words < black, 0)
 
 
-def shot_noise(images: Tensor, draws: Draws, photons: float) -> Tensor:
+def shot_noise(images: Tensor, draws: BlockDraws, photons: float) -> Tensor:
     """Poisson(x · photons) / photons, looked up: there are only 256 rates."""
     place = images.int().mul_(_WORDS).add_(_quantiles(images, draws))
     return _look_up(_photon_levels(photons, images.device), place)
 
 
-def _quantiles(images: Tensor, draws: Draws) -> Tensor:
+def _quantiles(images: Tensor, draws: BlockDraws) -> Tensor:
     """For every value, the number of one of 2¹⁶ equally likely parts of a distribution."""
     return draws.words(torch.uint16, *images.shape[1:]).int()
 
@@ -78,7 +78,7 @@ def _photon_levels(photons: float, device: torch.device) -> Tensor:
     return levels.repeat(256).repeat_interleave(quantiles.flatten()).to(device)
 
 
-def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
+def contrast(images: Tensor, draws: BlockDraws, factor: float) -> Tensor:
     """(x − μ) · factor + μ, μ the mean of each channel of the image."""
     side = images.shape[1]
     rows = images.flatten(2).float()  # [batch, side, side · 3]
@@ -88,13 +88,13 @@ def contrast(images: Tensor, draws: Draws, factor: float) -> Tensor:
     return nearer.to(torch.int16).to(torch.uint8).view_as(images)  # in between levels: nothing to clip
 
 
-def brightness(images: Tensor, draws: Draws, added: float) -> Tensor:
+def brightness(images: Tensor, draws: BlockDraws, added: float) -> Tensor:
     """V of HSV to V + added."""
     value, saturation, distance = _to_hsv(images)
     return _from_hsv((value + added).clamp_(max=1), saturation, distance)
 
 
-def saturate(images: Tensor, draws: Draws, factor: float, offset: float) -> Tensor:
+def saturate(images: Tensor, draws: BlockDraws, factor: float, offset: float) -> Tensor:
     """S of HSV to factor · S + offset. A grey pixel counts as red; without offset it stays as it is."""
     value, saturation, distance = _to_hsv(images)
     return _from_hsv(value, saturation.mul_(factor).add_(offset).clamp_(0, 1), distance)
@@ -119,7 +119,7 @@ def _from_hsv(value: Tensor, saturation: Tensor, distance: Tensor) -> Tensor:
     return planes.mul_(255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
-def pixelate(images: Tensor, draws: Draws, scale: float) -> Tensor:
+def pixelate(images: Tensor, draws: BlockDraws, scale: float) -> Tensor:
     """Box resize to ⌊scale · side⌋ and back, rounded to bytes after each axis."""
     first, last = (index.to(images.device) for index in _boxes(images.shape[1], scale))
     for axis in (2, 1):
@@ -147,7 +147,7 @@ def _boxes(side: int, scale: float) -> tuple[Tensor, Tensor]:
     return first[box], last[box]
 
 
-def jpeg_compression(images: Tensor, draws: Draws, quality: float) -> Tensor:
+def jpeg_compression(images: Tensor, draws: BlockDraws, quality: float) -> Tensor:
     """Through libjpeg and back: 4:2:0 chroma, standard tables."""
     import cv2
 
@@ -163,7 +163,7 @@ _LARGEST_WORD: Final = 2**15
 
 
 def elastic_transform(
-    images: Tensor, draws: Draws, length: float, smoothness: float, jitter: float
+    images: Tensor, draws: BlockDraws, length: float, smoothness: float, jitter: float
 ) -> Tensor:
     """An affine jitter, then a smooth random displacement; all parameters in sides of the image.
 

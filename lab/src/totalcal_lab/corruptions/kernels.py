@@ -32,7 +32,7 @@ def stable_seed(*key: object) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-class Draws:
+class BlockDraws:
     """The random numbers of some rows of one block.
 
     A draw is always made for the whole block on the CPU, then cut to the rows: so a row's numbers depend

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal_lab.corruptions import blur, digital, weather
-from totalcal_lab.corruptions.kernels import Draws
+from totalcal_lab.corruptions.kernels import BlockDraws
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
 """From the mildest to the strongest."""
@@ -117,7 +117,7 @@ CORRUPTIONS: Final = {
 
 def corruption(
     type: str, severity: int, frost_dir: str | Path | None = None
-) -> Callable[[Tensor, Draws], Tensor]:
+) -> Callable[[Tensor, BlockDraws], Tensor]:
     """The corruption as a function of bytes [batch, side, side, 3] and random numbers."""
     if type not in CORRUPTIONS:
         raise UnknownNameError("corruption", type, CORRUPTIONS)

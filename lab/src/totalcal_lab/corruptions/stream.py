@@ -15,7 +15,7 @@ from torch import Tensor
 
 from totalcal.errors import InputError, ShapeError
 from totalcal.files import map_npy, npz_names, read_npz, read_picture
-from totalcal_lab.corruptions.kernels import BLOCK, Draws, from_grey, stable_seed, to_grey
+from totalcal_lab.corruptions.kernels import BLOCK, BlockDraws, from_grey, stable_seed, to_grey
 from totalcal_lab.corruptions.registry import CORRUPTIONS, SEVERITIES, corruption
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def corrupted_blocks(
         here = slice(rows.start - start, rows.stop - start)
         block = _as_tensor(images[here])
         within = slice(rows.start - number * BLOCK, rows.stop - number * BLOCK)
-        draws = Draws(stable_seed(seed, dataset, type, severity, number), within, block.device)
+        draws = BlockDraws(stable_seed(seed, dataset, type, severity, number), within, block.device)
         with torch.inference_mode():  # a view or a small sum costs two thirds
             grey = block.ndim == 3
             corrupted = to_grey(function(from_grey(block), draws)) if grey else function(block, draws)

@@ -20,7 +20,7 @@ from totalcal.errors import InputError, ShapeError
 from totalcal.files import read_picture
 from totalcal_lab.corruptions import kernels
 from totalcal_lab.corruptions.blur import directional_blur
-from totalcal_lab.corruptions.kernels import Draws, from_planes, stable_seed, to_planes, truncate
+from totalcal_lab.corruptions.kernels import BlockDraws, from_planes, stable_seed, to_planes, truncate
 
 _PERCENTS: Final = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _WHITE: Final = 0.3  # share of white noise in the variance of a drawn texture
@@ -122,7 +122,7 @@ def photographed(folder: str | Path) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(picture[first::_SHRINK, first::_SHRINK].copy()) for picture in pictures)
 
 
-def fog(images: Tensor, draws: Draws, amount: float, decay: float) -> Tensor:
+def fog(images: Tensor, draws: BlockDraws, amount: float, decay: float) -> Tensor:
     """(x + amount · F) m / (m + amount), F a plasma map, m the brightest value of the image."""
     side = images.shape[1]
     planes = to_planes(images)
@@ -134,7 +134,7 @@ def fog(images: Tensor, draws: Draws, amount: float, decay: float) -> Tensor:
 
 def frost(
     images: Tensor,
-    draws: Draws,
+    draws: BlockDraws,
     image_weight: float,
     frost_weight: float,
     photographs: Sequence[Tensor] | None = None,
@@ -165,7 +165,7 @@ def _random_pieces(table: Sequence[Tensor], side: int, uniform: Tensor) -> Tenso
 
 def snow(
     images: Tensor,
-    draws: Draws,
+    draws: BlockDraws,
     mean: float,
     sd: float,
     zoom: float,
@@ -206,7 +206,7 @@ _EMBOSS: Final = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 
 def spatter(
     images: Tensor,
-    draws: Draws,
+    draws: BlockDraws,
     mean: float,
     sd: float,
     sigma: float,
@@ -254,7 +254,7 @@ def _relief(cv2: ModuleType, drops: NDArray[np.uint8]) -> Any:
     return cv2.blur(relief, (3, 3))
 
 
-def plasma(corners: Tensor, side: int, decay: float, draws: Draws) -> Tensor:
+def plasma(corners: Tensor, side: int, decay: float, draws: BlockDraws) -> Tensor:
     """Maps in [0, 1], [batch, side, side], that start from zeros [batch, 1, 1]; `side` is a power of two.
 
     Each level doubles the grid: centres are the mean of their corners, midpoints of edges the mean of the
@@ -269,7 +269,7 @@ def plasma(corners: Tensor, side: int, decay: float, draws: Draws) -> Tensor:
     return corners / corners.amax((1, 2), keepdim=True)
 
 
-def _refine(corners: Tensor, amplitude: float, draws: Draws) -> Tensor:
+def _refine(corners: Tensor, amplitude: float, draws: BlockDraws) -> Tensor:
     batch, size, _ = corners.shape
     noise = draws.uniform(3, size, size, low=-amplitude, high=amplitude).unbind(1)
     across, down = corners + corners.roll(-1, 2), corners + corners.roll(-1, 1)

@@ -16,7 +16,7 @@ from totalcal.types import Batch
 
 HELD_OUT = 5_000
 SMALL = 50_000  # a smaller set holds out a tenth
-Augmentation = Callable[[Tensor, Generator], Tensor]
+Augment = Callable[[Tensor, Generator], Tensor]
 PADDING = 4
 
 
@@ -70,7 +70,7 @@ class ArrayData:
     inputs: Tensor
     labels: Tensor
     scaling: Scaling | None = None
-    augmentation: Augmentation | None = None
+    augmentation: Augment | None = None
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
@@ -160,10 +160,10 @@ def crop_and_flip(images: Tensor, generator: Generator, padding: int = PADDING) 
     return padded[torch.arange(batch)[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
-AUGMENTATIONS: Mapping[str, Augmentation] = MappingProxyType({"crop-and-flip": crop_and_flip})
+AUGMENTATIONS: Mapping[str, Augment] = MappingProxyType({"crop-and-flip": crop_and_flip})
 
 
-def find_augmentation(name: str | None) -> Augmentation | None:
+def find_augmentation(name: str | None) -> Augment | None:
     """An augmentation by name; none for None."""
     if name is None:
         return None

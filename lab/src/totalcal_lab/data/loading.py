@@ -101,7 +101,7 @@ def _find(dataset: DataSet, split: str, data_dir: Path | None, report: Report) -
     return fetch(dataset, report)
 
 
-class Finding(NamedTuple):
+class Examined(NamedTuple):
     """One split of one set; `problem` is empty where all is well."""
 
     name: str
@@ -114,7 +114,7 @@ class Finding(NamedTuple):
     problem: str
 
 
-def findings(names: list[str], data_dir: Path | None) -> Iterator[Finding]:
+def findings(names: list[str], data_dir: Path | None) -> Iterator[Examined]:
     """A finding for each split of the named sets that is on this machine; nothing is fetched."""
     for name in names:
         dataset = CATALOGUE[name]
@@ -123,17 +123,17 @@ def findings(names: list[str], data_dir: Path | None) -> Iterator[Finding]:
                 yield _examine(name, split, expected, data_dir)
 
 
-def _examine(name: str, split: str, expected: Split, data_dir: Path | None) -> Finding:
+def _examine(name: str, split: str, expected: Split, data_dir: Path | None) -> Examined:
     dataset, found = CATALOGUE[name], locate(CATALOGUE[name], split, data_dir)
     source = found.source if found is not None and dataset.on_disk else "made on the spot"
     try:
         digests = verify(dataset, found, expected.files) if found is not None else []
         decoded = load_with_statistics(name, split, data_dir)
     except DataError as error:
-        return Finding(name, split, source, 0, (), (), "", str(error))
+        return Examined(name, split, source, 0, (), (), "", str(error))
     kinds = sorted({digest.partition(":")[0] for digest in digests})
     count, (mean, std) = len(decoded.arrays.labels), decoded.statistics
-    return Finding(
+    return Examined(
         name, split, source, count, mean, std, ", ".join(kinds), _problem(expected, count, mean, std)
     )
 

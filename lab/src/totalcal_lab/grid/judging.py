@@ -148,7 +148,7 @@ def _digest(rows: ArrayData) -> str:
     return digest.hexdigest()[:16]
 
 
-Arrays = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 
 _ENTROPY_BINS = 40
 _POINTS = 200
@@ -190,14 +190,14 @@ def _class_names(config: RunConfig) -> tuple[str, ...]:
     return task(config.task).classes(config.sections["data"].get("left_out"))
 
 
-def _reliability(verdict: Verdict) -> Arrays:
+def _reliability(verdict: Verdict) -> NamedArrays:
     curve = verdict.reliability
     return {
         f"reliability/{name}": getattr(curve, name) for name in ("edges", "counts", "confidence", "accuracy")
     }
 
 
-def _entropies(verdict: Verdict) -> Arrays:
+def _entropies(verdict: Verdict) -> NamedArrays:
     most = float(np.log(verdict.classes))
     edges = np.linspace(0, most, _ENTROPY_BINS + 1)
 
@@ -208,7 +208,7 @@ def _entropies(verdict: Verdict) -> Arrays:
     return {"entropy/edges": edges, "entropy/in_distribution": counts(verdict.observed.test), **ood}
 
 
-def _roc_curves(verdict: Verdict) -> Arrays:
+def _roc_curves(verdict: Verdict) -> NamedArrays:
     from sklearn.metrics import roc_curve
 
     in_distribution, arrays = verdict.observed.test.entropy, {}
@@ -221,7 +221,7 @@ def _roc_curves(verdict: Verdict) -> Arrays:
     return arrays
 
 
-def _decomposition(verdict: Verdict) -> Arrays:
+def _decomposition(verdict: Verdict) -> NamedArrays:
     """The mean terms of inputs that were classified correctly, of those misclassified, and of OOD inputs."""
     wrong = _mistakes(verdict)
     groups = {"right": verdict.observed.test.terms[~wrong], "wrong": verdict.observed.test.terms[wrong]}
@@ -229,7 +229,7 @@ def _decomposition(verdict: Verdict) -> Arrays:
     return {f"decomposition/{name}": terms.mean(0) for name, terms in groups.items() if len(terms)}
 
 
-def _risk_coverage(verdict: Verdict) -> Arrays:
+def _risk_coverage(verdict: Verdict) -> NamedArrays:
     confidence = verdict.observed.test.probabilities.max(1)
     points = operating_points(confidence, _mistakes(verdict))
     return {
@@ -238,7 +238,7 @@ def _risk_coverage(verdict: Verdict) -> Arrays:
     }
 
 
-def _unsure(verdict: Verdict, test: ArrayData) -> Arrays:
+def _unsure(verdict: Verdict, test: ArrayData) -> NamedArrays:
     seen = verdict.observed.test
     rows = np.argsort(-seen.entropy, kind="stable")[:_UNSURE]
     return {

@@ -23,7 +23,7 @@ _LINEAR_EVIDENCE: Mapping[str, Any] = MappingProxyType({"evidence_map": "linear"
 _THEIR_OWN: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 """All defaults of the models: ETP's evidence map begins as the net's logits."""
 
-Origin = Literal["paper", "authors", "ours"]
+SettingOrigin = Literal["paper", "authors", "ours"]
 NAMES = ("paper", "best", "medium", "laptop")
 
 
@@ -43,7 +43,7 @@ class Preset:
     epochs: int
     batch_size: int
     options: TaskOptions
-    provenance: Mapping[str, Origin] = field(repr=False)
+    provenance: Mapping[str, SettingOrigin] = field(repr=False)
     reduced: bool = False
     model_options: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"etp": _LINEAR_EVIDENCE})
     augmentation: Augmentation = NO_AUGMENTATION
@@ -66,8 +66,8 @@ _NO_WORD_OF = "warmup average label_smoothing shifts flips cutout brightness con
 """What neither the paper nor the authors' program has."""
 
 
-def _origins(paper: str = "", authors: str = "", ours: str = "") -> Mapping[str, Origin]:
-    named: dict[Origin, str] = {"paper": paper, "authors": authors, "ours": f"{ours} {_NO_WORD_OF}"}
+def _origins(paper: str = "", authors: str = "", ours: str = "") -> Mapping[str, SettingOrigin]:
+    named: dict[SettingOrigin, str] = {"paper": paper, "authors": authors, "ours": f"{ours} {_NO_WORD_OF}"}
     return MappingProxyType({name: origin for origin, names in named.items() for name in names.split()})
 
 
@@ -81,7 +81,7 @@ _LENET = _origins(
     authors="batch_size",
     ours="momentum weight_decay schedule held_out train_limit test_limit ood_limit max_length",
 )
-_FASHION: Mapping[str, Origin] = MappingProxyType({**_LENET, "schedule": "authors"})
+_FASHION: Mapping[str, SettingOrigin] = MappingProxyType({**_LENET, "schedule": "authors"})
 _OURS = _origins(ours=_EVERYTHING)
 _NARROW = {**_IMAGE, "widths": (32, 64, 256)}
 

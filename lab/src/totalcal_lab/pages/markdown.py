@@ -29,7 +29,7 @@ from totalcal_lab.records.results import ResultColumn, result_columns, result_ta
 from totalcal_lab.records.sizes import sizes_table
 from totalcal_lab.records.store import read_lines, read_records
 
-Block = Callable[[Path, Sequence[str]], str]
+BlockWriter = Callable[[Path, Sequence[str]], str]
 Rows = Mapping[str, Mapping[str, Summary]]  # row → key → summary over seeds
 Hashes = Mapping[str, Sequence[str]]
 
@@ -278,7 +278,7 @@ def _hash_rows(hashes: Hashes) -> list[list[Entry]]:
     return [[Entry(name), Entry(" ".join(values))] for name, values in hashes.items()]
 
 
-BLOCKS: MappingProxyType[str, Block] = MappingProxyType(
+BLOCKS: MappingProxyType[str, BlockWriter] = MappingProxyType(
     {
         "table": _table,
         "verdict": _verdict,

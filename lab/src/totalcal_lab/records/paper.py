@@ -12,7 +12,7 @@ from totalcal.report import Summary, describe
 
 SEEDS = 10
 
-MODELS = ("bnn", "edl", "enp", "etp")
+PRINTED_MODELS = ("bnn", "edl", "enp", "etp")
 
 OOD_SETS = {
     "imdb": "random",
@@ -23,7 +23,7 @@ OOD_SETS = {
 }
 """The out-of-distribution set of each task in Table 2 (appendix B.3 has CIFAR-10 for SVHN)."""
 
-ASPECTS = {"model fit": "nll", "class overlap": "ece_100", "domain mismatch": "auroc"}
+PRINTED_ASPECTS = {"model fit": "nll", "class overlap": "ece_100", "domain mismatch": "auroc"}
 
 
 class Printed(NamedTuple):

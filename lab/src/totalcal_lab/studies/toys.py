@@ -109,7 +109,7 @@ def _true_log_odds(inputs: Tensor) -> Tensor:
     return -0.5 * (inputs - class_centres()).square()  # [inputs, classes]
 
 
-class Evidence(NamedTuple):
+class EvidenceSpread(NamedTuple):
     """exp(a(v; Z))ₖ, the evidence that the memory alone gives each class: inputs × classes."""
 
     mean: Tensor
@@ -125,12 +125,12 @@ class Study(NamedTuple):
     seed: int
 
     @torch.no_grad()
-    def evidence(self, inputs: Tensor, draws: int = DRAWS) -> Evidence:
+    def evidence(self, inputs: Tensor, draws: int = DRAWS) -> EvidenceSpread:
         """What the memory says of some inputs; one draw of Z serves them all, as in a joint."""
         embedding = self.model.encode(inputs).unsqueeze(0)  # [1, inputs, classes]
         noise = Noise(torch.Generator().manual_seed(self.seed))
         evidence = self.model.latent.draw(embedding, None, draws, noise).exp()
-        return Evidence(evidence.mean(0), evidence.std(0))
+        return EvidenceSpread(evidence.mean(0), evidence.std(0))
 
 
 def context_for(num_classes: int) -> int:
