@@ -26,7 +26,7 @@ def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
     """
     lengths = rows.norm(dim=-1)
     scale = 2 / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
-    squares = torch.linalg.vecdot(prototypes, prototypes)
+    squares = prototypes.norm(dim=-1).square()  # `vecdot` would need memory as large as they are
     nearest = torch.addcmul(squares, rows @ prototypes.T, scale[:, None], value=-1).amin(-1)
     distances: Tensor = ((lengths > 0) + nearest).clamp_min(_CLOSEST * torch.finfo(rows.dtype).eps).sqrt()
     return distances
@@ -96,8 +96,9 @@ def conformal_p_value(scores: Tensor, calibration: Tensor) -> Tensor:
     >>> conformal_p_value(torch.tensor([0.0, 2.0, 9.0]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([1.0000, 0.7500, 0.2500], dtype=torch.float64)
     """
-    above = calibration.shape[-1] - torch.searchsorted(calibration, scores.contiguous(), side="left")
-    return (1 + above).double() / (calibration.shape[-1] + 1)
+    ranks = calibration.shape[-1] + 1
+    below = torch.searchsorted(calibration, scores.contiguous(), side="left")
+    return (ranks - below.double()) / ranks
 
 
 def spread_of(reference: Tensor) -> Tensor:

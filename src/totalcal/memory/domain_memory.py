@@ -270,21 +270,24 @@ class DomainMemory(Domain):
             values = features.values.to(self.projection.dtype)
             if features.rows is not None:
                 values = mean_by_row(values, features.rows, observation.entropy.shape[0])
-            largest = values.abs().amax(-1, keepdim=True).clamp_min(_SMALLEST_LENGTH)
-            length = largest * (values / largest).norm(dim=-1, keepdim=True)  # no square overflows
-            lengths.append((length + _SMALLEST_LENGTH).log())
+            length = torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=torch.float64)
+            lengths.append(length)  # in float64, where no square overflows
             if _stays(tap):
                 inputs.append(values)
             else:
-                directions.append(values / length.clamp_min(_SMALLEST_LENGTH))
+                directions.append(values / length.clamp_min(_SMALLEST_LENGTH).to(values))
         if len(self.projection):
             directions = [torch.cat(directions, -1) @ self.projection]
-        return torch.cat([*directions, *inputs, *lengths], -1)
+        logarithms = (torch.cat(lengths, -1) + _SMALLEST_LENGTH).log()
+        return torch.cat([*directions, *inputs, logarithms.to(self.projection)], -1)
 
     def _placed(self, z: Tensor) -> Tensor:
         """Where prototypes lie: the directions, and a table's inputs, standardised and of mean square one."""
+        directions = z[:, : self.projected]
+        if self.projected == self.directions:
+            return directions
         inputs = (z[:, self.projected : self.directions] - self.input_mean.to(z)) * self.input_scale.to(z)
-        return torch.cat([z[:, : self.projected], inputs], -1)
+        return torch.cat([directions, inputs], -1)
 
     def look(
         self, observation: Observation, of: "Sequence[LearnedSet] | None" = None
@@ -299,11 +302,11 @@ class DomainMemory(Domain):
         sets = self.sets if of is None else of
         z = self.joint(observation)
         u = (z - self.mean) @ self.factor.T
-        prototypes = torch.cat([self.prototypes, *(each.prototypes for each in sets)])
+        prototypes = _together(self.prototypes, [each.prototypes for each in sets])
         far = [nearest_prototype(self._placed(z), prototypes)]
         if self.tokens_of is not None:
             features = observation.features[self.tokens_of.name]
-            tokens = torch.cat([self.tokens, *(each.tokens for each in sets)])
+            tokens = _together(self.tokens, [each.tokens for each in sets])
             assert features.rows is not None
             distances = nearest_prototype(features.values.to(tokens), tokens)
             far.append(mean_by_row(distances, features.rows, z.shape[0]))
@@ -312,15 +315,14 @@ class DomainMemory(Domain):
             a, r = self.to_learned(u, each.centres)
             absolute, relative = torch.minimum(absolute, a), torch.minimum(relative, r)
         near = [relative, observation.entropy, observation.energy]
-        columns = [column.double() for column in (*far, absolute, *near)]
-        found = torch.stack(columns, -1).nan_to_num(nan=_FARTHEST, posinf=_FARTHEST)
-        return found.clamp(-_FARTHEST, _FARTHEST), u
+        columns = torch.stack([each.double() for each in (*far, absolute, *near)], -1)
+        return columns.clamp(-_FARTHEST, _FARTHEST).nan_to_num(nan=_FARTHEST), u
 
     def ranked(self, statistics: Tensor) -> Tensor:
         """T, how far from the domain, and how far from any class of it, rows × 3."""
         groups = self._by_group(statistics)
-        log_p = _log_p(self._tails("group"), groups)
-        return torch.cat([(-log_p).logsumexp(-1, keepdim=True), groups], -1)
+        domain, classes = _log_p(self._tails("group"), groups).neg().split(1, -1)
+        return torch.cat([torch.logaddexp(domain, classes), groups], -1)
 
     def p_values(self, ranked: Tensor) -> Tensor:
         """Conformal p-values of what `ranked` gives: the largest over training and all that was memorised.
@@ -487,7 +489,8 @@ class DomainMemory(Domain):
         self._keep(**{f"{stage}_{name}": value for name, value in Tails.fitted(scores)._asdict().items()})
 
     def _tails(self, stage: str) -> Tails:
-        return Tails(*(self.get_buffer(f"{stage}_{name}") for name in Tails._fields))
+        buffers: Any = self._buffers
+        return Tails(*(buffers[f"{stage}_{name}"] for name in Tails._fields))
 
     def _by_group(self, statistics: Tensor) -> Tensor:
         log_p = _log_p(self._tails("each"), statistics)
@@ -727,6 +730,10 @@ def _projection(rows: int, columns: int) -> Tensor:
     for row in range(rows):  # at once, as integers, they would be twelve times as large
         units[row] = mixed(torch.arange(row * columns, (row + 1) * columns)) % 2 * 2 - 1
     return units.div_(max(columns, 1) ** 0.5)
+
+
+def _together(own: Tensor, others: Sequence[Tensor]) -> Tensor:
+    return torch.cat([own, *others]) if others else own
 
 
 def _stays(tap: Tap) -> bool:
