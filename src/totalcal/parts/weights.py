@@ -142,7 +142,7 @@ class MeanFieldLinear(MeanFieldLayer):
 
     def drawn_outputs(self, inputs: Tensor, epsilons: Tensor, is_paired: bool) -> Tensor:
         """Draws × rows × outputs for given ε of the weights: of a pair, x (μ ± σ ε)ᵀ shares both products."""
-        rows, deviation = self.received(inputs), (0.5 * self.log_variance).exp()
+        rows, deviation = self.received(inputs), self.log_variance.mul_(0.5).exp_()  # fresh memory is slow
         mean = F.linear(rows, self.weight_mean, self.bias)
         some = epsilons[: len(epsilons) // 2] if is_paired else epsilons
         moved = torch.stack([F.linear(rows, deviation * epsilon) for epsilon in some])
