@@ -13,6 +13,7 @@ from pathlib import Path
 from totalcal.errors import InputError, TotalcalError
 
 SHARE = 0.75  # of what is there, for who says nothing
+_LITTLE = 1 << 20  # for which nobody needs to ask what is left: that takes longer than to read a row
 LEAST = 1 << 29  # Python, torch and its libraries take some 350 MB before any model
 limit: int | None = None
 _is_enforced = False
@@ -64,7 +65,7 @@ def check_room(promised: int, what: str) -> None:
     Traceback (most recent call last):
     totalcal.errors.InputError: rows.npz takes 1099511627776 MB, and ... of the budget are left. ...
     """
-    if promised > (left := room()):
+    if promised > _LITTLE and promised > (left := room()):
         raise InputError(
             f"{what} takes {promised >> 20} MB, and {left >> 20} MB of the budget are left. "
             "Split it, free memory, or allow more (--memory)."
