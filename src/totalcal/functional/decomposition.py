@@ -116,8 +116,8 @@ def sum_over_classes(values: Tensor, keepdim: bool = False) -> Tensor:
 def softmax(logits: Tensor) -> Tensor:
     """exp(l_k) / Σ_j exp(l_j) over the last axis, in float64.
 
-    Few classes by hand: torch's own takes up to four times as long for many rows of them. Which way does not
-    depend on how many rows there are: in the last bit the two differ, and so would a row alone from its batch.
+    Few classes by hand: torch's own takes up to four times as long for many rows of them. It is so for one
+    row, too: in the last bit the two ways differ, and so would a row alone from its batch.
 
     >>> softmax(torch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000], dtype=torch.float64)
