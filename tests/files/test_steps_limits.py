@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from totalcal.errors import InputError, ModelFileError
@@ -19,6 +21,8 @@ GREEDY = {
     "ngram_range": HashingVectorizer(analyzer="char", ngram_range=(1, 10**6), n_features=16),
     "input": CountVectorizer(input="filename"),
     "degree": PolynomialFeatures(degree=40).fit(np.zeros((2, 8))),
+    "max_iter": NMF(2, max_iter=10**6, tol=0.0),
+    "max_doc_update_iter": LatentDirichletAllocation(max_doc_update_iter=2**20, mean_change_tol=0.0),
 }
 
 
@@ -51,3 +55,24 @@ def test_steps_that_make_more_than_there_is_room_for_are_refused_before_they_do(
     assert steps(pd.Series(["a word"])).shape == (1, 2**20)
     with pytest.raises(InputError, match="of the budget are left"):
         steps(pd.Series(["a word"] * 1000))
+
+
+def test_numbers_of_numpy_are_counted_like_those_of_python():
+    for step in (HashingVectorizer(n_features=np.int64(2**28)), PolynomialFeatures(degree=np.int64(40))):
+        with pytest.raises(InputError, match="columns"):
+            Steps(make_pipeline(step.fit(np.zeros((2, 8)) if "degree" in vars(step) else ["a"]))).packed()
+
+
+@pytest.mark.parametrize("kind", [FeatureUnion, ColumnTransformer])
+def test_a_file_starts_no_processes_however_many_it_asks_for(kind, monkeypatch):
+    parts = [("a", StandardScaler()), ("b", PolynomialFeatures(2))]
+    given = parts if kind is FeatureUnion else [(*part, [0, 1]) for part in parts]
+    steps = make_pipeline(kind(given).fit(np.eye(4)).set_params(n_jobs=2**10))
+    read = Steps.unpacked(Steps(steps).packed(), None)
+
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("it starts processes")
+
+    monkeypatch.setattr("joblib.externals.loky.get_reusable_executor", start)
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", start)
+    assert read(np.eye(4)).shape[0] == 4

@@ -8,7 +8,9 @@ import io
 import math
 import warnings
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -24,6 +26,7 @@ _TRUSTED = ["numpy.dtype"]  # an imputer's; skops trusts scikit-learn's classes 
 _MOST_MEMBERS = 10_000
 _MOST_COLUMNS = 1 << 20
 _MOST_GRAMS = 32  # of all lengths, a long word has as many n-grams as the square of its characters
+_MOST_ROUNDS = 10_000  # of a step that looks for each row's numbers, such as NMF
 _COPIES = 2  # of the numbers that steps make
 _TOKENS = r"(?u)\b\w\w+\b"  # scikit-learn's own
 
@@ -108,6 +111,7 @@ class Steps:
         except Exception as error:  # of whatever kind the damage happens to cause
             raise ModelFileError(f"its steps cannot be read ({error}). Save it again.") from error
         _check_limits(transformer, ModelFileError)
+        _alone(transformer)
         if not hasattr(transformer, "transform"):
             raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
         known = None if columns is None else tuple(InputColumn(str(name), kind) for name, kind in columns)
@@ -173,35 +177,61 @@ def _kind(name: Any, dtype: Any) -> ColumnKind:
     )
 
 
-def _check_limits(part: Any, error: type[TotalcalError], seen: set[int] | None = None) -> None:
+def _check_limits(steps: Any, error: type[TotalcalError]) -> None:
     """Steps of scikit-learn are trusted, but not with every argument: some take gigabytes or hours for a row.
 
     A vectoriser's own regular expression may never end on a word, and `input="filename"` would read files.
     """
+    for part in _parts(steps):
+        name, settings = type(part).__name__, vars(part)
+        if settings.get("token_pattern") not in (None, _TOKENS) or settings.get("input") not in (
+            None,
+            "content",
+        ):
+            raise error(
+                f"the step {name} has a token_pattern or an input of its own, which no file may have."
+            )
+        sizes = {
+            key: int(value)
+            for key, value in settings.items()
+            if isinstance(value, Integral) and _is_size(key)
+        }
+        if name == "PolynomialFeatures":
+            degree = min(int(part.degree) if isinstance(part.degree, Integral) else max(part.degree), 64)
+            made = math.comb(settings.get("n_features_in_", 0) + degree, degree)
+            sizes["degree"] = max(made, settings.get("_n_out_full", 0))  # what it allocates
+        rounds = {key: sizes.pop(key) for key in list(sizes) if "max" in key and "iter" in key}
+        key = next((key for key, value in rounds.items() if value > _MOST_ROUNDS), None)
+        if key is not None and hasattr(part, "transform"):
+            raise error(f"the step {name} ({key}) goes on for more than {_MOST_ROUNDS} rounds.")
+        if "ngram_range" in settings and max(settings["ngram_range"]) > _MOST_GRAMS:
+            raise error(f"the step {name} has an ngram_range beyond {_MOST_GRAMS}, which no file may have.")
+        key = next((key for key, value in sizes.items() if value > _MOST_COLUMNS), None)
+        if key is not None:
+            raise error(
+                f"the step {name} ({key}) makes {sizes[key]} columns, where {_MOST_COLUMNS} are allowed."
+            )
+
+
+def _parts(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Every object of scikit-learn within steps, once."""
     seen = set() if seen is None else seen
     is_step = type(part).__module__.startswith("sklearn.") and hasattr(part, "__dict__")
     if id(part) in seen or not (is_step or isinstance(part, list | tuple | dict)):
         return
     seen.add(id(part))
-    if not is_step:
-        for each in part.values() if isinstance(part, dict) else part:
-            _check_limits(each, error, seen)
-        return
-    name, settings = type(part).__name__, vars(part)
-    if settings.get("token_pattern") not in (None, _TOKENS) or settings.get("input") not in (None, "content"):
-        raise error(f"the step {name} has a token_pattern or an input of its own, which no file may have.")
-    sizes = {key: value for key, value in settings.items() if isinstance(value, int) and _is_size(key)}
-    if name == "PolynomialFeatures":
-        degree = min(part.degree, 64) if isinstance(part.degree, int) else max(part.degree)
-        made = math.comb(settings.get("n_features_in_", 0) + degree, degree)
-        sizes["degree"] = max(made, settings.get("_n_out_full", 0))  # what it allocates
-    if "ngram_range" in settings and max(settings["ngram_range"]) > _MOST_GRAMS:
-        raise error(f"the step {name} has an ngram_range beyond {_MOST_GRAMS}, which no file may have.")
-    key = next((key for key, value in sizes.items() if value > _MOST_COLUMNS), None)
-    if key is not None:
-        raise error(f"the step {name} ({key}) makes {sizes[key]} columns, where {_MOST_COLUMNS} are allowed.")
-    for each in settings.values():
-        _check_limits(each, error, seen)
+    if is_step:
+        yield part
+    within = vars(part) if is_step else part
+    for each in list(within.values()) if isinstance(within, dict) else within:
+        yield from _parts(each, seen)
+
+
+def _alone(part: Any) -> None:
+    """In this process only: how many may work on rows is not for a file to say."""
+    for each in _parts(part):
+        if "n_jobs" in vars(each):
+            each.n_jobs = None
 
 
 def _is_size(name: str) -> bool:
