@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from totalcal.errors import ModelFileError
+from totalcal.errors import InputError, ModelFileError
 from totalcal.files.container import read_container
 from totalcal.files.saved import load, save
 
@@ -31,6 +31,12 @@ def rewrite(path, change=lambda description: None, tensors=None, compression=zip
         archive.writestr("tensors.safetensors", found if tensors is None else tensors)
         for name, content in (extra or {}).items():
             archive.writestr(name, content)
+
+
+def test_names_that_no_file_can_hold_are_refused_when_it_is_written(tmp_path, recipe):
+    with pytest.raises(InputError, match="names"):
+        save(recipe.build(), tmp_path / "it.totalcal", classes=["a", "half \ud800", "c"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_rewritten_file_is_read(path):

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import tracemalloc
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -216,6 +217,18 @@ def test_a_zip_bomb_is_refused_before_it_goes_off(tmp_path):
             read_npz(path, most=1_000_000)
 
     assert peak(attempt) < 20_000_000
+
+
+@pytest.mark.parametrize("names", [("inputs.npy", "inputs.npy"), ("inputs", "inputs.npy")])
+def test_an_array_that_is_there_twice_is_nobodys_guess(tmp_path, names):
+    with warnings.catch_warnings(), zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        warnings.simplefilter("ignore")  # of zipfile, on the second
+        for value, name in enumerate(names):
+            content = io.BytesIO()
+            np.save(content, np.full((2, 3), value))
+            archive.writestr(name, content.getvalue())
+    with pytest.raises(UnreadableFileError, match="two arrays 'inputs'"):
+        read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, deserialize
 
-from totalcal.errors import InputError, ModelFileError
+from totalcal.errors import InputError, ModelFileError, UnreadableFileError
 from totalcal.files.reading import open_regular, parse_json
 from totalcal.files.schema import check_settings
 from totalcal.files.whole_files import whole_file
@@ -55,6 +55,10 @@ class Container(NamedTuple):
 def write_container(path: Path, content: Container) -> None:
     """Write a file, or leave the old one as it was."""
     text = json.dumps({**content.description, "format": FORMAT}, allow_nan=False, indent=1)
+    try:
+        parse_json(text, "its description")  # what would be refused is not written
+    except UnreadableFileError as error:
+        raise InputError(f"no file can hold all names of this model: {error}") from error
     members = {_DESCRIPTION: text.encode(), _TENSORS: content.tensors}
     if content.steps is not None:
         members[_STEPS] = content.steps

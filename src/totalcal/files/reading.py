@@ -25,6 +25,7 @@ import os
 import re
 import stat
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, tee
@@ -397,6 +398,10 @@ def opened_npz(path: "StrPath") -> "Iterator[ZipFile]":
         open_regular(path) as file,
         ZipFile(file) as bundle,
     ):
+        names = Counter(name.removesuffix(".npy") for name in bundle.namelist())
+        twice = next((name for name, times in names.items() if times > 1), None)
+        if twice is not None:  # two readers would each take another array
+            raise ValueError(f"two arrays {twice[:40]!r}")
         yield bundle
 
 
