@@ -170,6 +170,22 @@ def test_a_row_that_was_cut_is_named_and_not_taken_for_a_short_one(table, model_
         watch_file(path, model_file)
 
 
+def test_rows_that_another_model_answered_are_refused(table, model_file):
+    path = table([0.1, 0.2, 0.3])
+    header, *rows = path.read_text().splitlines()
+    own = totalcal.load(model_file).digest
+
+    def answered_by(*digests):
+        lines = [f"{row},{digest} means" for row, digest in zip(rows, digests, strict=True)]
+        path.write_text("\n".join([f"{header},model", *lines]) + "\n")
+
+    answered_by(own, own, own)
+    assert watch_file(path, model_file).status.rows == 3
+    answered_by(own, "0" * 16, own)
+    with pytest.raises(InputError, match="--model"):
+        watch_file(path, model_file)
+
+
 @pytest.mark.parametrize("name", ["decision", "p(0)"])
 def test_a_column_that_is_there_twice_is_nobodys_guess(table, model_file, name):
     path = table([0.1, 0.2, 0.3])

@@ -269,9 +269,21 @@ def test_the_monitor_is_fed_exported_and_kept(serve, digits, tmp_path):
     assert 'path="/v2/models/{name}/infer",status="200"' in metrics
     assert "unfamiliarity" in seen["alarms"]
     running.stop()
-    assert json.loads(state.read_text())["rows"] == 60
+    kept = json.loads(state.read_text())
+    assert (kept["model"], kept["monitor"]["rows"]) == (running.service.digest, 60)
     again = serve(state=state)
     assert again.service.monitor.rows == 60
+
+
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [({"model": "0" * 16, "monitor": {}}, "another --state"), ({"rows": 60}, "monitor"), ([], "monitor")],
+)
+def test_a_monitor_that_another_model_fed_is_refused(saved, tmp_path, kept, reason):
+    state = tmp_path / "monitor.json"
+    state.write_text(json.dumps(kept))
+    with pytest.raises(InputError, match=reason):
+        Service(saved, state=state)
 
 
 def test_only_this_machine_may_ask_without_a_token(saved):

@@ -21,6 +21,7 @@ from totalcal.files.predicting.tables import ColumnFile, opened_columns, record_
 from totalcal.files.reading import column_places, csv_records, number, open_regular
 
 LABEL = "label"
+_MODEL = "model"
 _BLOCK = 100
 _SOME_BYTES = 2**20
 _TITLE = 90  # characters that fit above the picture
@@ -40,9 +41,11 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     """Feed a table that `totalcal predict` wrote to the monitor of the model file.
 
     Raises:
-        InputError: If the file has no monitor, or the table none of the scores that it watches.
+        InputError: If the file has no monitor, the table none of the scores that it watches, or rows that
+            another model answered.
     """
-    content = read_container(model).description.get("monitor")
+    container = read_container(model)
+    content = container.description.get("monitor")
     if content is None:
         raise InputError(
             f"{model} has no monitor. Calibrate it, which starts one: totalcal.calibrate(model, train, "
@@ -54,7 +57,7 @@ def watch_file(predictions: Path, model: Path) -> Watched:
     start = monitor.rows
     rows: list[int] = []
     capital: dict[str, list[float]] = {name: [] for name in monitor.detectors}
-    for scores, accepted, predicted in _blocks(predictions, list(monitor.detectors)):
+    for scores, accepted, predicted in _blocks(predictions, list(monitor.detectors), container.digest):
         status = monitor.update(scores, accepted, predicted)
         rows.append(status.rows - start)
         for name, history in capital.items():
@@ -115,7 +118,7 @@ _Block = tuple[dict[str, npt.NDArray[Any]], list[bool] | None, list[Any] | None]
 """Scores, which rows were accepted, and the classes predicted for them."""
 
 
-def _blocks(path: Path, names: list[str]) -> Iterator[_Block]:
+def _blocks(path: Path, names: list[str], digest: str) -> Iterator[_Block]:
     if not path.is_file():
         raise InputError(f"there is no table {path}.")
     with _opened(path) as (columns, rows):
@@ -128,6 +131,7 @@ def _blocks(path: Path, names: list[str]) -> Iterator[_Block]:
         column_places(path, columns, columns)  # none of them twice
         with _as_table(path):
             while block := list(islice(rows, _BLOCK)):
+                _check_model(path, block, digest)
                 predicted = [row["class"] for row in block] if "class" in columns else None
                 yield _scores(path, block, known, by_label), _accepted(block), predicted
 
@@ -165,6 +169,17 @@ def _as_table(path: Path) -> Iterator[None]:
         raise InputError(
             f"{path} is not a table in UTF-8 ({error}): make it with totalcal predict."
         ) from error
+
+
+def _check_model(path: Path, block: list[dict[str, Any]], digest: str) -> None:
+    """A row says which model answered it: the scores of another are not to be held against this one's."""
+    found = (str(row[_MODEL]).partition(" ")[0] for row in block if row.get(_MODEL))
+    other = next((each for each in found if each != digest), None)
+    if other is not None:
+        raise InputError(
+            f"{path} has rows that the model {other[:40]} answered, not {digest}, whose monitor this is: "
+            "name the file that it was made with, --model FILE."
+        )
 
 
 def _scores(

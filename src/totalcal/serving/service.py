@@ -34,7 +34,7 @@ class Service:
     """A model in service: its batches, its limits, and what it has seen.
 
     Attributes:
-        saved: The model and its gate.
+        saved: The model and its gate, as they are when the service begins: its digest names every answer.
         name: Of the model, in the paths of the protocol.
         draws: As `totalcal predict --draws`.
         limits: What a client may ask for.
@@ -57,8 +57,9 @@ class Service:
         check_draws(self.saved, self.draws)
         _check_sets(self.saved, self.draws)
         _check_steps(self.saved)
-        self.monitor = self._monitor()
+        self.saved = self.saved.snapshot()
         self.digest = self.saved.digest
+        self.monitor = self._monitor()
         self.lock = threading.Lock()
         self.pool = Pool(room() // 2)  # for what clients send; the other half is for the work on it
         self._held = held()
@@ -68,9 +69,17 @@ class Service:
 
     def _monitor(self) -> Monitor | None:
         if self.state is not None and self.state.exists():
-            from totalcal.files.reading import read_json
+            from totalcal.files.reading import read_json, unreadable
 
-            return Monitor.from_json(read_json(self.state))
+            with unreadable(self.state, "the monitor of a service", "Remove it, or name another --state."):
+                kept = read_json(self.state)
+                model, monitor = kept["model"], kept["monitor"]
+            if model != self.digest:
+                raise InputError(
+                    f"{self.state} keeps the monitor of the model {str(model)[:40]}, and this one is "
+                    f"{self.digest}: name another --state."
+                )
+            return Monitor.from_json(monitor)
         started = self.saved.monitor
         if started is None or started.rows:  # a stream that is to go on
             return None if started is None else Monitor.from_json(started.as_json())
@@ -124,7 +133,7 @@ class Service:
         self.batcher.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
         if self.state is not None and self.monitor is not None:
-            write_whole(self.state, json.dumps(self.monitor.as_json()))
+            write_whole(self.state, json.dumps({"model": self.digest, "monitor": self.monitor.as_json()}))
 
     def watched(self) -> dict[str, Any] | None:
         """The monitor's findings, as plain values."""
