@@ -161,6 +161,7 @@ def audit(
         way = "by the others, in five parts" if probabilities is None else _GIVEN
         rows = _Rows(found, numbers, names, features=_standardised(inputs))
         return Audit(_queue(rows), len(found), way, found, pictures)
+    model = model.snapshot()
     names = list(map(str, model.classes or range(model.process.num_classes)))
     prediction, features = _looked_at(model, inputs)
     numbers = None if labels is None else label_numbers(labels, model.classes)

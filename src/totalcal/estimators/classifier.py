@@ -39,7 +39,7 @@ from totalcal.files.steps import Steps
 from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
-from totalcal.models.process import Context, TuringProcess
+from totalcal.models.process import SWAPPING, Context, TuringProcess
 from totalcal.nets import mlp
 from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import ProgressBar
@@ -250,8 +250,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """The most probable class of each row."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+        check_is_fitted(self, "model_")
+        with SWAPPING:
+            names, model = self.classes_, self.model_.snapshot()
+        places = [part.probabilities.argmax(1).numpy() for part in self._predictions(X, model=model)]
+        return np.asarray(names[np.concatenate(places)])
 
     def predict_distribution(
         self,
@@ -368,14 +371,20 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         table, labels = validate_data(self, X, y, dtype=np.float64, reset=False)
         model = Model(self.model_, classes=tuple(self.classes_.tolist()), preprocessing=self.preprocessing_)
-        learned = model.memorise(table, labels, name)
-        self.classes_ = np.asarray(model.classes)
-        return learned
+
+        def rename() -> None:
+            self.classes_ = np.asarray(model.classes)
+
+        return model.memorise(table, labels, name, then=rename)
 
     def forget(self, name: str) -> None:
         """Drop what was memorised under a name."""
         check_is_fitted(self, "model_")
-        self.classes_ = np.delete(self.classes_, self.model_.forget(name))
+
+        def rename(gone: tuple[int, ...]) -> None:
+            self.classes_ = np.delete(self.classes_, gone)
+
+        self.model_.forget(name, then=rename)
 
     def save(
         self,
@@ -394,9 +403,11 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def as_model(self) -> Model:
         """The fitted model with its classes and its standardisation, as `totalcal.load` would give it."""
         check_is_fitted(self, "model_")
+        with SWAPPING:
+            names, model = tuple(self.classes_.tolist()), self.model_.snapshot()
         return Model(
-            copy.deepcopy(self.model_),
-            classes=tuple(self.classes_.tolist()),
+            copy.deepcopy(model),
+            classes=names,
             preprocessing=self.preprocessing_,
             context=self.context_,
         )
@@ -467,12 +478,14 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         draws: Draws = "auto",
         seed: int = 0,
         context: Context | None = None,
+        model: TuringProcess | None = None,
     ) -> Iterator[Predictive]:
         check_is_fitted(self, "model_")
         refuse_sparse(X)
         table = validate_data(self, X, dtype=np.float64, reset=False)
+        model = self.model_.snapshot() if model is None else model  # all parts are of one memory
         for part in self._inputs(table).split(_ROWS_AT_ONCE):
-            yield self.model_.predict(
+            yield model.predict(
                 part,
                 draws=self.draws if draws == "auto" else draws,
                 seed=seed,

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -133,6 +133,20 @@ class Model:
             if self.process.domain is domain:  # else it memorised meanwhile: other names and sets
                 return replace(prediction, sets=sets, gate=self.gate, classes=classes)
 
+    def snapshot(self) -> "Model":
+        """The model of this moment, on the same weights: what it learns or forgets later, this does not know.
+
+        Files, exports, reports, audits and services are made of one, so that they are of one model whatever
+        other threads teach it meanwhile.
+
+        Example:
+            >>> from totalcal import softmax
+            >>> Model(softmax(torch.nn.Linear(4, 3), 3)).snapshot().process.num_classes
+            3
+        """
+        with SWAPPING:
+            return replace(self, process=cast(TuringProcess, uncompiled(self.process)).snapshot())
+
     @property
     def valid_sets(self) -> PredictionSets | None:
         """The sets of classes; none while there are classes learned since, of which they know nothing."""
@@ -176,10 +190,13 @@ class Model:
         Example:
             `strange = batch[model.select_unfamiliar(batch, fdr=0.1).rows]`
         """
-        held_out = check_one_score(self.process.domain)
-        return discoveries(plain(self.predict(rows).familiarity), held_out, fdr)
+        now = self.snapshot()
+        held_out = check_one_score(now.process.domain)
+        return discoveries(plain(now.predict(rows).familiarity), held_out, fdr)
 
-    def memorise(self, rows: Any, labels: Any, name: str | None = None) -> Memorised:
+    def memorise(
+        self, rows: Any, labels: Any, name: str | None = None, *, then: Callable[[], object] = lambda: None
+    ) -> Memorised:
         """Learn from a few labelled rows, without training: new classes, or known ones in a new domain.
 
         A label that the model does not know is a new class, and predictions have a column for it from now on;
@@ -191,6 +208,7 @@ class Model:
             rows: As the user has them, one entry per row.
             labels: Their classes, by name; by number where classes have no names.
             name: What `forget` drops them by; made of the new classes if not given.
+            then: Is called in the same instant in which predictions know what was learned.
 
         Returns:
             What was learned, what is confused, and what is promised; print it.
@@ -211,15 +229,16 @@ class Model:
                 raise LabelError(f"{alike.pop()} is a class already, but of another type than these labels.")
             names += tuple(new)
 
-        def then(learned: Memorised) -> None:
+        def rename(learned: Memorised) -> None:
             self.classes, self.monitor = names, None
+            then()
 
         return self.process.memorise(
             self.inputs(rows),
             as_class_numbers(torch.as_tensor(class_numbers(given, names))),
             name or ", ".join(map(str, (names or ())[len(self.classes or ()) :])) or None,
             names=names,
-            then=then,
+            then=rename,
         )
 
     def forget(self, name: str) -> None:
@@ -254,7 +273,7 @@ class Model:
         """
         from totalcal.calibration.reporting import report_on
 
-        return report_on(self, test, ood)
+        return report_on(self.snapshot(), test, ood)
 
     @property
     def digest(self) -> str:
@@ -263,14 +282,14 @@ class Model:
 
     def content(self) -> Container:
         """What a file holds of it."""
-        packed = None if self.steps is None else self.steps.packed()
-        plain = replace(self, process=cast(TuringProcess, uncompiled(self.process)))
-        return Container(_description(plain), _packed(_tensor_groups(plain)), packed)
+        packed, now = None if self.steps is None else self.steps.packed(), self.snapshot()
+        return Container(_description(now), _packed(_tensor_groups(now)), packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""
-        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "process"}
-        save(self.process, path, **parts)
+        now = self.snapshot()
+        parts = {each.name: getattr(now, each.name) for each in fields(now) if each.name != "process"}
+        save(now.process, path, **parts)
 
     def __str__(self) -> str:
         made = recipe_of(self.process)

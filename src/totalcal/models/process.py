@@ -130,6 +130,22 @@ class TuringProcess(nn.Module):
         tap(self.backbone, domain.taps)
         self.domain = domain
 
+    def snapshot(self) -> "TuringProcess":
+        """The same weights with the memory of this moment: what is learned later, it does not know.
+
+        Its slots are its own: filling one leaves the process as it is.
+
+        Example:
+            >>> import totalcal
+            >>> model = totalcal.softmax(nn.Linear(4, 3), num_classes=3)
+            >>> before = model.snapshot()
+            >>> before.domain is model.domain, before.backbone is model.backbone
+            (True, True)
+        """
+        found = copy.copy(self)
+        vars(found)["_modules"] = dict(self._modules)
+        return found
+
     @property
     def num_classes(self) -> int:
         """How many classes predictions have: those of the net, `net_classes`, and those memorised since."""

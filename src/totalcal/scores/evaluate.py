@@ -82,6 +82,7 @@ def evaluate(
     """
     check_count(batch_size, "batch_size")
     check_predictor(predictor)
+    predictor = predictor.snapshot() if hasattr(predictor, "snapshot") else predictor  # blocks of one memory
     with eval_mode(predictor):
         observe = partial(_observe, predictor, draws=draws, seed=seed, size=batch_size)
         rows = numbered(test, class_names(predictor))

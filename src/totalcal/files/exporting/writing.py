@@ -196,9 +196,9 @@ def _rows_of(path: Path) -> Array:
 
 def _saved(model: Any, backbone: nn.Module | None) -> Model:
     if isinstance(model, Model):
-        return model
+        return model.snapshot()
     if isinstance(model, TuringProcess):
-        return Model(model)
+        return Model(model).snapshot()
     if isinstance(model, str | os.PathLike):
         return load(model, backbone=backbone)
     raise ExportError(
