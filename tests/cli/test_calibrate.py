@@ -1,5 +1,6 @@
 """`totalcal calibrate` and `totalcal report` as people type them."""
 
+import os
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import totalcal
 from totalcal.cli import app
 from totalcal.errors import InputError
+from totalcal.nets import mlp
 
 NET = """
 import torch
@@ -157,3 +159,18 @@ def test_what_is_wrong_in_a_table_of_probabilities_is_named_by_its_column(comman
 
 def test_what_is_missing_is_said(tmp_path):
     assert "--train" in str(run("calibrate", "--backbone", "a:b", "-o", tmp_path / "x.totalcal").exception)
+
+
+def test_ood_files_of_one_name_or_of_a_name_that_is_no_text(table, tmp_path):
+    inputs, labels = table[0].astype(np.float32), table[1]
+    totalcal.save(totalcal.softmax(mlp(6, 3), 3), tmp_path / "it.totalcal")
+    np.savez(tmp_path / "test.npz", inputs=inputs[:90], labels=labels[:90])
+    strange = tmp_path / os.fsdecode(b"n\xff.npz")
+    np.savez(strange, inputs=inputs[90:120])
+    (tmp_path / "other").mkdir()
+    np.savez(tmp_path / "other" / "test.npz", inputs=inputs[90:120])
+    asked = "report", tmp_path / "it.totalcal", tmp_path / "test.npz", "-o", tmp_path / "page.html"
+    told = run(*asked, "--ood", strange)
+    assert told.exit_code == 0, told.output
+    twice = run(*asked, "--ood", tmp_path / "test.npz", "--ood", tmp_path / "other" / "test.npz")
+    assert "two OOD sets" in str(twice.exception)

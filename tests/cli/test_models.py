@@ -1,6 +1,7 @@
 """`totalcal inspect`, `predict`, `export` and `score` as people type them."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from totalcal import Monitor, PredictionSets, Preprocessing, save, softmax
 from totalcal.cli import app
 from totalcal.decisions.monitor import watched_scores
+from totalcal.errors import UnreadableFileError
 from totalcal.files.predicting.exported import open_exported
 from totalcal.files.saved import load
 from totalcal.nets import mlp
@@ -155,3 +157,10 @@ def test_a_bad_file_is_an_error_of_ours(tmp_path):
 
     done = run("score", str(tmp_path / "absent.npz"))
     assert isinstance(done.exception, InputError)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_token_is_not_waited_for(model_file, tmp_path):
+    os.mkfifo(tmp_path / "token")
+    done = CliRunner().invoke(app, ["serve", str(model_file), "--token-file", str(tmp_path / "token")])
+    assert isinstance(done.exception, UnreadableFileError)

@@ -1,13 +1,18 @@
 """What every model refuses, and how it says so."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import totalcal
 from totalcal import MODELS, Batch, TuringProcess
 from totalcal.errors import ContextError, InputError, LabelError, ShapeError
+from totalcal.files.saved import Model
 from totalcal.parts.latents import TargetLatent
 from totalcal.types import ContextUse
 
@@ -21,6 +26,33 @@ def test_inputs_that_are_not_finite_are_refused(model: TuringProcess, data: Batc
     context = data if model.context_use is ContextUse.REQUIRED else None
     with pytest.raises(InputError, match="row 7"):
         model.predict(inputs, context=context)
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> tuple[Model, torch.Tensor]:
+    labels = torch.arange(400) % 3
+    rows = torch.randn(400, 4, generator=torch.Generator().manual_seed(0)) + 5 * torch.eye(3, 4)[labels]
+    net = nn.Linear(4, 3)
+    return totalcal.calibrate(net, (rows[:200], labels[:200]), (rows[200:], labels[200:])), rows
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array(3.0), np.zeros((400, 4)), np.full((400, 2), "a"), np.zeros(5, int)]
+)
+@pytest.mark.parametrize("name", ["memorise", "report", "audit", "evaluate", "gate"])
+def test_labels_that_are_not_one_per_row_are_refused(
+    calibrated: tuple[Model, torch.Tensor], name: str, labels: Any
+) -> None:
+    model, rows = calibrated
+    ask: dict[str, Callable[[], object]] = {
+        "memorise": lambda: model.memorise(rows, labels),
+        "report": lambda: model.report((rows, labels)),
+        "audit": lambda: totalcal.audit(model, rows, labels),
+        "evaluate": lambda: totalcal.evaluate(model, (rows, labels)),
+        "gate": lambda: totalcal.Gate.fit(model, rows, labels),
+    }
+    with pytest.raises(InputError):
+        ask[name]()
 
 
 @pytest.mark.parametrize("label", [-1, 3])

@@ -410,6 +410,13 @@ def test_columns_that_are_no_probabilities_or_labels_are_refused(tmp_path):
         read_outputs(tmp_path / "it.npy")
 
 
+@pytest.mark.parametrize("value", [np.array([["a", "b"]]), np.array([[1j, 0]])])
+def test_outputs_that_are_no_real_numbers_are_refused(tmp_path, value):
+    np.savez(tmp_path / "it.npz", probabilities=value, labels=[0])
+    with pytest.raises(InputError, match="real numbers"):
+        evaluate_files(tmp_path / "it.npz", [])
+
+
 def test_what_a_file_lacks_is_said_before_it_is_read(saved, monkeypatch):
     monkeypatch.setattr("totalcal.scores.outputs.read_npz", None)  # nothing is read
     with pytest.raises(InputError, match="no `labels`"):

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from totalcal import MODELS, Gate, TuringProcess, calibrate, evaluate, load, remember, save
+from totalcal import MODELS, Gate, TuringProcess, audit, calibrate, evaluate, load, remember, save
 from totalcal.baselines import Ensemble, MCDropout, OODScored, temperature_scaled
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.decisions.rules import Coverage
+from totalcal.files.predicting.answers import answers
 from totalcal.inputs import received_by
 from totalcal.scores import from_module
 from totalcal.types import Batch, ContextUse, Predictive, Predictor
@@ -169,6 +170,20 @@ def test_a_wrapped_net_is_calibrated_there() -> None:
     rows, there = data(400), net().to(DEVICE)
     whole = calibrate(there, (rows.inputs[:200], rows.labels[:200]), (rows.inputs[200:], rows.labels[200:]))
     assert set(whole.predict(rows.inputs).decision) <= {"accept", "ask", "not my domain"}
+
+
+def test_a_calibrated_net_answers_is_audited_and_reported_there(tmp_path) -> None:
+    rows, there = data(400), net().to(DEVICE)
+    whole = calibrate(there, (rows.inputs[:200], rows.labels[:200]), (rows.inputs[200:], rows.labels[200:]))
+    found = answers(whole, rows.inputs[:9].numpy())
+    assert len(found.best) == len(found.decisions) == 9
+    prediction = whole.predict(rows.inputs)
+    assert whole.sets is not None
+    assert (whole.sets.of(prediction.probabilities) == np.asarray(prediction.set())).all()
+    whole.report((rows.inputs, rows.labels), {"far": 9 * rows.inputs}).save(tmp_path / "page.html")
+    assert len(audit(whole, rows.inputs, rows.labels).probabilities) == 400
+    whole.save(tmp_path / "it.totalcal")
+    assert load(tmp_path / "it.totalcal", backbone=net()).digest == whole.digest
 
 
 def test_rows_are_moved_by_one_rule() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, ShapeError
 from totalcal.files.saved import Model
 from totalcal.inputs import blocks, device_of, in_precision_of, moved
 from totalcal.memory.domain_memory import DomainMemory
@@ -165,6 +165,8 @@ def audit(
     names = list(map(str, model.classes or range(model.process.num_classes)))
     prediction, features = _looked_at(model, inputs)
     numbers = None if labels is None else label_numbers(labels, model.classes)
+    if numbers is not None and len(numbers) != len(prediction.probabilities):
+        raise ShapeError(f"there are {len(prediction.probabilities)} rows, but {len(numbers)} labels.")
     if probabilities is not None:
         found, way = plain(probabilities).astype(np.float64), _GIVEN
     elif numbers is None or not seen:

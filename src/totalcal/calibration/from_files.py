@@ -8,7 +8,7 @@ import numpy as np
 
 from totalcal.calibration.audit import Audit, audit
 from totalcal.calibration.calibrate import calibrate, calibrate_probabilities
-from totalcal.errors import InputError
+from totalcal.errors import InputError, printable
 from totalcal.files.predicting.inputs import LABELS, input_names
 from totalcal.files.predicting.tables import read_table
 from totalcal.files.reading import npz_names, read_npz
@@ -101,7 +101,11 @@ def report_files(
         The verdict in words.
     """
     saved = load_named(model, backbone)
-    panel = {path.stem: labelled_rows(path, label, needed=False)[0] for path in ood}
+    panel: dict[str, Any] = {}
+    for path in ood:
+        if (name := printable(path.stem)) in panel:
+            raise InputError(f"two OOD sets are called {name!r}; give their files different names.")
+        panel[name] = labelled_rows(path, label, needed=False)[0]
     report = saved.report(labelled_rows(test, label), panel)
     report.save(output)
     return report.verdict

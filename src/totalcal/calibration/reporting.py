@@ -174,7 +174,8 @@ def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]
     if isinstance(test, tuple) and len(test) == 2:
         rows, labels = test
         numbers = as_class_numbers(torch.as_tensor(label_numbers(labels, model.classes)))
-        check_labels(numbers, len(numbers), model.process.num_classes)
+        there = None if isinstance(rows, tuple | Mapping) else getattr(rows, "shape", None)
+        check_labels(numbers, there[0] if there else len(numbers), model.process.num_classes)
         return rows, numbers
     parts, truths = [], []
     for part, truth in labelled_blocks(test, batch_size):

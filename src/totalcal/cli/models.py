@@ -199,12 +199,13 @@ def serve(
 ) -> None:
     """Answer over HTTP: Open Inference Protocol v2, /predict, a page at /, /metrics."""
     from totalcal.files.container import check_digest
+    from totalcal.files.reading import read_text
     from totalcal.files.user_nets import load_named
     from totalcal.serving.guard import Limits
     from totalcal.serving.listening import check_binding, run
     from totalcal.serving.service import Service
 
-    token = token_file.read_text().strip() if token_file else os.environ.get("TOTALCAL_TOKEN") or None
+    token = read_text(token_file).strip() if token_file else os.environ.get("TOTALCAL_TOKEN") or None
     check_binding(host, token, port)
     limits = Limits(most_bytes, most_rows, seconds)
     saved = load_named(file, backbone)

@@ -230,12 +230,11 @@ class PredictionSets:
             )
         return self.of(plain(prediction.probabilities))
 
-    def of(self, probabilities: Floats) -> Flags:
+    def of(self, probabilities: Values) -> Flags:
         """The sets of rows of which only the probabilities are at hand, made as the held-out ones."""
-        within: Flags = is_accepted(
-            _SCORES[self.method](probabilities), self.thresholds(probabilities.shape[1])
-        )
-        within[np.arange(len(within)), probabilities.argmax(1)] = True
+        given = plain(probabilities)
+        within: Flags = is_accepted(_SCORES[self.method](given), self.thresholds(given.shape[1]))
+        within[np.arange(len(within)), given.argmax(1)] = True
         return within
 
     def as_json(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context, uncompiled
 from totalcal.nets import LogProbabilities
 from totalcal.origin import hooked, hooks_since
-from totalcal.scores.arrays import class_numbers, plain
+from totalcal.scores.arrays import class_numbers, one_per_row, plain
 from totalcal.types import Batch, Draws, Predictive, Sampling
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Model:
         Example:
             `print(model.memorise(new_rows, ["bag"] * len(new_rows)))`
         """
-        given, names = plain(labels), self.classes
+        given, names = one_per_row(labels), self.classes
         if names is not None:
             new = sorted(set(given.tolist()) - set(names), key=str)
             alike = set(map(str, new)) & set(map(str, names))

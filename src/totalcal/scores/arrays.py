@@ -111,19 +111,29 @@ def as_labels(labels: Values, examples: int, classes: int) -> Integers:
     return array.astype(np.int64)
 
 
+def one_per_row(labels: Values) -> npt.NDArray[Any]:
+    """Labels as a vector; a single column is one.
+
+    >>> one_per_row([["dog"], ["cat"]]).tolist()
+    ['dog', 'cat']
+    """
+    given = plain(labels)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise ShapeError(f"labels are one class per row, but their shape is {given.shape}.")
+    return given
+
+
 def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[Any]:
     """The place of each label among the names of the classes; without names labels are numbers already.
 
     >>> class_numbers(["dog", "cat"], ("cat", "dog"))
     array([1, 0])
     """
-    given = plain(labels)
     if names is None:
-        return given
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.ndim != 1:
-        raise ShapeError(f"labels are one name per row, but their shape is {given.shape}.")
+        return plain(labels)
+    given = one_per_row(labels)
     places = {name: place for place, name in enumerate(names)}
     unknown = [label for label in given.tolist() if label not in places]
     if unknown:
@@ -140,7 +150,7 @@ def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     >>> label_numbers([1, 0], ("cat", "dog")), label_numbers([7, 5], (5, 7))
     (array([1, 0]), array([1, 0]))
     """
-    given = plain(labels)
+    given = one_per_row(labels)
     kind: Any = {"i": int, "u": int, "f": float, "b": bool}.get(given.dtype.kind)
     if kind is None or any(type(name) is kind for name in names or ()):
         if names is None:

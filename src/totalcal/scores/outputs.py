@@ -78,6 +78,8 @@ def read_outputs(
     _check_labels(path, shapes[kinds[0]], shapes.get(_LABELS), needs_labels)  # before anything large is read
     arrays = read_npz(path, list(shapes))
     outputs, labels, names = arrays[kinds[0]], arrays.get(_LABELS), arrays.get("classes")
+    if outputs.dtype.kind not in "biuf":
+        raise InputError(f"{path} holds {kinds[0]} of the type {outputs.dtype}, which are no real numbers.")
     if kinds[0] == "probabilities":
         outputs = both_columns(outputs)
     if labels is None or names is None:

@@ -180,15 +180,16 @@ def answers(
     except (RuntimeError, ValueError, TypeError, LookupError) as error:  # a net says in its own words
         raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
     verdicts, reasons = _decisions(saved, prediction)
+    probabilities = prediction.probabilities.cpu().numpy()
     return Answers(
         names_of_classes(saved),
-        prediction.probabilities.cpu().numpy(),
+        probabilities,
         {name: uncertainty(prediction, name) for name in score_names(saved)},
         {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},
         verdicts,
         reasons,
         made_by(prediction.sampling.draws, prediction.sampling.seed),
-        None if saved.gate is None else saved.gate.answers(prediction.probabilities.numpy()),
+        None if saved.gate is None else saved.gate.answers(probabilities),
     )
 
 
