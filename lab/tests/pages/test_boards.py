@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from totalcal.errors import InputError
 from totalcal_lab.pages.boards import read_artefacts
 
 
@@ -28,3 +30,19 @@ def test_a_part_that_was_not_kept_is_none(tmp_path: Path) -> None:
     kept = read_artefacts(saved(tmp_path, {"class_names": np.array(["a", "b"])}))
     assert kept.reliability is kept.entropies is kept.risk_coverage is kept.unsure is kept.memory is None
     assert kept.rocs == kept.decomposition == {}
+
+
+@pytest.mark.parametrize(
+    "kept", [["memory/cells"], ["entropy/edges"], ["roc/letters/false_positive"], ["unsure/inputs"]]
+)
+def test_a_part_that_lacks_a_field_is_damage_in_words(tmp_path: Path, kept: list[str]) -> None:
+    path = tmp_path / "artefacts.npz"
+    np.savez(path, class_names=np.array(["a", "b"]), **{name: np.zeros((2, 2)) for name in kept})
+    with pytest.raises(InputError, match="run it again"):
+        read_artefacts(path)
+
+
+def test_a_file_without_names_of_classes_is_no_artefacts(tmp_path: Path) -> None:
+    np.savez(tmp_path / "artefacts.npz", other=np.zeros(2))
+    with pytest.raises(InputError, match="run it again"):
+        read_artefacts(tmp_path / "artefacts.npz")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from totalcal.errors import InputError
-from totalcal.files import read_npz
+from totalcal.files import read_npz, unreadable
 from totalcal.report import Record, Summary
 from totalcal_lab.records import read_records
 from totalcal_lab.records.folders import RunFolder, finished_runs
@@ -223,18 +223,17 @@ def slug(text: str) -> str:
 def read_artefacts(path: Path) -> Artefacts:
     """Read what is there."""
     arrays = read_npz(path)
-    if "class_names" not in arrays:
-        raise InputError(f"{path} holds no artefacts of a run. Delete {path.parent} and run it again.")
-    return Artefacts(
-        classes=tuple(map(str, arrays["class_names"])),
-        reliability=_part(arrays, "reliability", ReliabilityBins),
-        entropies=_entropies(arrays),
-        rocs=_rocs(arrays),
-        decomposition=_decomposition(arrays),
-        risk_coverage=_part(arrays, "risk_coverage", RiskCoverage),
-        unsure=_part(arrays, "unsure", Unsure),
-        memory=_part(arrays, "memory", Memory),
-    )
+    with unreadable(path, "artefacts of a run", f"Delete {path.parent} and run it again."):
+        return Artefacts(
+            classes=tuple(map(str, arrays["class_names"])),
+            reliability=_part(arrays, "reliability", ReliabilityBins),
+            entropies=_entropies(arrays),
+            rocs=_rocs(arrays),
+            decomposition=_decomposition(arrays),
+            risk_coverage=_part(arrays, "risk_coverage", RiskCoverage),
+            unsure=_part(arrays, "unsure", Unsure),
+            memory=_part(arrays, "memory", Memory),
+        )
 
 
 def _part(arrays: Mapping[str, Array], name: str, kind: Callable[..., Part]) -> Part | None:
