@@ -271,6 +271,26 @@ def from_named(parts: Mapping[str, Tensor], name: str) -> Inputs:
     return tuple(found[str(place)] for place in range(len(found))) if "0" in found else found
 
 
+class TensorForm(NamedTuple):
+    """One tensor of a net's inputs: its name, the name of its type, and how many axes a row of it has."""
+
+    name: str
+    dtype: str
+    axes: int
+
+
+def forms_of(inputs: Inputs) -> tuple[TensorForm, ...]:
+    """The tensors of some inputs, without their lengths, which texts have of their own.
+
+    >>> forms_of({"ids": torch.zeros(2, 7, dtype=torch.long), "scale": torch.ones(2)})
+    (TensorForm(name='ids', dtype='int64', axes=1), TensorForm(name='scale', dtype='float32', axes=0))
+    """
+    return tuple(
+        TensorForm(name.removeprefix("inputs/"), str(part.dtype).removeprefix("torch."), part.dim() - 1)
+        for name, part in named(inputs, "inputs").items()
+    )
+
+
 def can_be_joined(one: Inputs, other: Inputs) -> bool:
     """Whether rows of both fit one batch: batches of texts are often padded to lengths of their own."""
     return bool(_form(one) == _form(other))

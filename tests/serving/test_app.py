@@ -138,6 +138,57 @@ def test_a_model_of_several_tensors_takes_them_by_name(datatype, mask):
     assert "as many rows each" in uneven.json()["error"]
 
 
+def of_texts(count, seed):
+    noise = torch.Generator().manual_seed(seed)
+    ids = torch.randint(9, (count, 6), generator=noise)
+    return {"ids": ids, "mask": torch.rand(count, 6, generator=noise) < 0.2}, ids[:, 0] % 3
+
+
+class FirstWord(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.classes = torch.nn.Embedding(9, 4), torch.nn.Linear(4, 3)
+
+    def forward(self, ids):
+        return self.classes(self.words(ids).mean(1))
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_people_send_rows_of_a_calibrated_net_as_it_takes_them(several, tmp_path):
+    torch.manual_seed(0)
+    net, (train, held_out, test) = (
+        Texts() if several else FirstWord(),
+        (of_texts(200, seed) for seed in range(3)),
+    )
+    if not several:
+        train, held_out, test = ((rows["ids"], labels) for rows, labels in (train, held_out, test))
+    totalcal.calibrate(net, train, held_out, progress=False).save(tmp_path / "it.totalcal")
+    model = totalcal.load(tmp_path / "it.totalcal", backbone=Texts() if several else FirstWord())
+    rows = test[0]
+    if several:
+        sent = [{name: part[row].tolist() for name, part in rows.items()} for row in range(5)]
+    else:
+        sent = rows[:5].tolist()
+    running = Running(Service(model, "texts"))
+    try:
+        with running.client() as client:
+            found = client.post("/predict", json={"rows": sent})
+            described = client.get("/v2/models/texts").json()["inputs"]
+            lacking = client.post("/predict", json={"row": {"ids": [1] * 6}})
+            broken = client.post("/predict", json={"row": {"ids": [2.5] * 6, "mask": [0] * 6}})
+    finally:
+        running.stop()
+    assert found.status_code == 200, found.text
+    familiarity = [each["familiarity"] for each in found.json()["predictions"]]
+    np.testing.assert_allclose(familiarity, model.predict(rows).familiarity[:5], atol=1e-6)
+    ids = {"name": "ids" if several else "inputs", "datatype": "INT64", "shape": [-1, -1]}
+    assert described == [ids, {"name": "mask", "datatype": "BOOL", "shape": [-1, -1]}][: 1 + several]
+    assert (lacking.status_code, broken.status_code) == (422, 422)
+    if several:
+        assert "mask" in lacking.json()["error"]
+        assert "ids" in broken.json()["error"]
+
+
 def test_a_client_gets_the_outputs_that_it_asks_for(client, digits):
     data = digits[0][0].ravel().tolist()
     tensor = {"name": "inputs", "datatype": "FP64", "shape": [1, 1, 8, 8], "data": data}

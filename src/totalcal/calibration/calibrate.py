@@ -38,6 +38,7 @@ from totalcal.inputs import (
     check_labels,
     count,
     device_of,
+    forms_of,
     joined,
     labelled,
     moved,
@@ -127,6 +128,8 @@ def calibrate(
     process = start.process
     inputs, labels = _gathered(held_out, batch_size)
     check_labels(labels, len(labels), process.net_classes)
+    if start.preprocessing is None and start.steps is None:
+        start = replace(start, takes=forms_of(inputs))
     source = as_source(train)
     overlap = check_apart(_keys(source, process.net_classes, batch_size), row_keys(inputs))
     if start.context is None:
@@ -212,7 +215,7 @@ def calibrate_probabilities(
     positive = inputs[inputs > 0]
     floor = float(positive.min()) / 2 if bool((inputs == 0).any()) else 0.0
     process = softmax(log_probabilities(inputs.shape[1], floor), inputs.shape[1])
-    start = Model(process.double().eval(), classes=names)
+    start = Model(process.double().eval(), classes=names, takes=forms_of(inputs))
     split = _split(inputs, numbers, decisions, None, beta, groups, seed)
     fitting, promising = ((inputs[places], numbers[places]) for places in (split.fitting, split.promising))
     before, found, fitted = _fit_calibrator(start, fitting, promising, len(numbers), seed)

@@ -30,6 +30,7 @@ from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.predictions import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
+from totalcal.files.reading import MOST_AXES
 from totalcal.files.recipe import (
     LayerSettings,
     Recipe,
@@ -41,7 +42,7 @@ from totalcal.files.recipe import (
 )
 from totalcal.files.schema import check_settings
 from totalcal.files.steps import Steps
-from totalcal.inputs import Inputs, as_class_numbers, as_inputs, from_named, named, not_finite
+from totalcal.inputs import Inputs, TensorForm, as_class_numbers, as_inputs, from_named, named, not_finite
 from totalcal.memory.domain import Memorised
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import SWAPPING, Context, TuringProcess, as_context, uncompiled
@@ -86,6 +87,7 @@ class Model:
     steps: Steps | None = None
     sets: PredictionSets | None = None
     summary: CalibrationSummary | None = None
+    takes: tuple[TensorForm, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.classes is None:
@@ -339,6 +341,7 @@ def save(
     steps: Steps | None = None,
     sets: PredictionSets | None = None,
     summary: CalibrationSummary | None = None,
+    takes: tuple[TensorForm, ...] | None = None,
 ) -> None:
     """Write a model and what goes with it as one file, which `load` reads without running any code.
 
@@ -359,6 +362,7 @@ def save(
         steps: Transformers of scikit-learn that rows pass first (`totalcal.Pipeline`).
         sets: What gives predictions of the loaded model their sets of classes.
         summary: What `totalcal.calibrate` did.
+        takes: The tensors that a net without preprocessing takes, for those who send rows to a service.
 
     Returns:
         Nothing.
@@ -393,7 +397,7 @@ def save(
             "make it again without them: remove them before you save, handle.remove()."
         )
     names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
-    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary)
+    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary, takes)
     content = whole.content()
     check_settings(json.loads(json.dumps(content.description)))  # what would be refused is not written
     write_container(Path(path), content)
@@ -442,6 +446,7 @@ def load(
             steps=_steps(content),
             sets=_optional(PredictionSets.from_json, description["sets"]),
             summary=_optional(CalibrationSummary.from_json, description["summary"]),
+            takes=_optional(_forms, description["takes"]),
         )
     except TotalcalError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -611,6 +616,7 @@ def _description(saved: Model) -> dict[str, Any]:
         "steps": saved.steps and saved.steps.as_json(),
         "sets": saved.sets and saved.sets.as_json(),
         "summary": saved.summary and saved.summary.as_json(),
+        "takes": saved.takes,
     }
 
 
@@ -671,6 +677,13 @@ def _steps(content: Container) -> Steps | None:
     if content.steps is None:
         return None
     return Steps.unpacked(content.steps, content.description["steps"]["columns"])
+
+
+def _forms(content: Sequence[Any]) -> tuple[TensorForm, ...]:
+    forms = tuple(TensorForm(str(name), str(dtype), int(axes)) for name, dtype, axes in content)
+    if not all(0 <= form.axes < MOST_AXES for form in forms):
+        raise ModelFileError(f"rows of {max(form.axes for form in forms)} axes are more than a row can have.")
+    return forms
 
 
 def _context(parts: Mapping[str, Tensor]) -> Batch:

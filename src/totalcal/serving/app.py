@@ -124,8 +124,8 @@ def _add_protocol(app: Any, service: Service) -> None:
     from fastapi import Request, Response
     from fastapi.responses import JSONResponse
 
-    given = service.saved.preprocessing
-    shape, most = None if given is None else given.shape, service.limits.rows
+    given, takes, most = service.saved.preprocessing, service.takes, service.limits.rows
+    shape = None if given is None else given.shape
     outputs = [output["name"] for output in _metadata(service)["outputs"]]
 
     @_get(app, "/v2/health/live", schema.LIVE)
@@ -150,10 +150,10 @@ def _add_protocol(app: Any, service: Service) -> None:
         _check_name(service, name)
         return JSONResponse({"name": name, "ready": True})
 
-    @_post(app, f"{_PROTOCOL}/infer", schema.infer_body(shape, most, outputs), schema.tensors())
+    @_post(app, f"{_PROTOCOL}/infer", schema.infer_body(shape, takes, most, outputs), schema.tensors())
     async def infer(name: str, request: Request) -> Response:
         _check_name(service, name)
-        asked = await service.read(await request.body(), inference, given, most)
+        asked = await service.read(await request.body(), inference, given, takes, most)
         _check_outputs(asked.outputs, outputs)
         answers = await _answered(service, asked.rows)
         found = _tensors(answers)
@@ -174,14 +174,14 @@ def _add_predictions(app: Any, service: Service) -> None:
     from fastapi import Request, Response
     from fastapi.responses import JSONResponse
 
-    given, most = service.saved.preprocessing, service.limits.rows
+    given, takes, most = service.saved.preprocessing, service.takes, service.limits.rows
     shape, columns = (None, None) if given is None else (given.shape, given.columns)
-    taken = schema.bodies_for_people(shape, columns, most)
+    taken = schema.bodies_for_people(shape, columns, takes, most)
     names = [str(name) for name in names_of_classes(service.saved)]
 
     async def rows_of(request: Request) -> list[npt.NDArray[Any]]:
         kind = request.headers.get("content-type", "")
-        return await service.read(await request.body(), rows_for_people, kind, given, most)
+        return await service.read(await request.body(), rows_for_people, kind, given, takes, most)
 
     @_post(app, "/predict", taken, schema.predictions(names))
     async def predict(request: Request) -> Response:
@@ -277,13 +277,17 @@ def _tensors(found: Answers) -> list[dict[str, Any]]:
 def _metadata(service: Service) -> dict[str, Any]:
     given = service.saved.preprocessing
     shape = [-1] if given is None else [-1, *given.shape]
+    inputs = [
+        {"name": form.name, "datatype": schema.datatype(form), "shape": [-1] * (1 + form.axes)}
+        for form in service.takes or ()
+    ] or [{"name": "inputs", "datatype": "FP64", "shape": shape}]
     numbers = [*score_names(service.saved), *p_value_names(service.saved)]
     width = len(names_of_classes(service.saved))
     return {
         "name": service.name,
         "versions": [service.digest],
         "platform": "totalcal",
-        "inputs": [{"name": "inputs", "datatype": "FP64", "shape": shape}],
+        "inputs": inputs,
         "outputs": [
             {"name": "probabilities", "datatype": "FP64", "shape": [-1, width]},
             *({"name": name, "datatype": "FP64", "shape": [-1]} for name in numbers),

@@ -12,15 +12,19 @@ from totalcal.data.preprocessing import Preprocessing
 from totalcal.errors import InputError, TotalcalError
 from totalcal.files.predicting.inputs import rows_of, structured
 from totalcal.files.reading import MOST_AXES, parse_json
+from totalcal.inputs import TensorForm
 from totalcal.serving.guard import RefusalError
-from totalcal.serving.schema import DATATYPES, LARGEST, PICTURES
+from totalcal.serving.schema import DATATYPES, LARGEST, PICTURES, datatype
 
 Row = npt.NDArray[Any]
+Forms = Sequence[TensorForm] | None
 
 _KINDS = ("application/json", "text/csv", *PICTURES)
 
 
-def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | None, most: int) -> list[Row]:
+def rows_for_people(
+    content: bytes, kind: str, preprocessing: Preprocessing | None, takes: Forms, most: int
+) -> list[Row]:
     """The rows of a picture, a CSV with a header, or JSON: {"row": …} or {"rows": [ … ]}.
 
     Raises:
@@ -28,7 +32,7 @@ def rows_for_people(content: bytes, kind: str, preprocessing: Preprocessing | No
     """
     kind = kind.partition(";")[0].strip().lower()
     if kind == "application/json":
-        return _from_json(_parsed(content, preprocessing, most), preprocessing, most)
+        return _from_json(_parsed(content, preprocessing, most), preprocessing, takes, most)
     if kind == "text/csv":
         return _from_file(content, "rows.csv", preprocessing, most)
     if kind in PICTURES:
@@ -44,7 +48,7 @@ class Inference(NamedTuple):
     outputs: list[str] | None
 
 
-def inference(content: bytes, preprocessing: Preprocessing | None, most: int) -> Inference:
+def inference(content: bytes, preprocessing: Preprocessing | None, takes: Forms, most: int) -> Inference:
     """A request of the Open Inference Protocol, as it came.
 
     Raises:
@@ -59,14 +63,16 @@ def inference(content: bytes, preprocessing: Preprocessing | None, most: int) ->
     name = request.get("id")
     if name is not None and not isinstance(name, str):
         raise RefusalError(422, "`id` is a string, if it is given.")
-    return Inference(_from_tensors(tensors, preprocessing, most), name, _asked_for(request.get("outputs")))
+    rows = _from_tensors(tensors, preprocessing, takes, most)
+    return Inference(rows, name, _asked_for(request.get("outputs")))
 
 
 def _from_tensors(
-    tensors: Sequence[Mapping[str, Any]], preprocessing: Preprocessing | None, most: int
+    tensors: Sequence[Mapping[str, Any]], preprocessing: Preprocessing | None, takes: Forms, most: int
 ) -> list[Row]:
     """The rows of one tensor; of several, a row has them as fields, by the names of the net's arguments."""
-    values = [_from_tensor(each, preprocessing, most) for each in tensors]
+    known = {} if takes is None else {each.name: each for each in takes}
+    values = [_from_tensor(each, preprocessing, known.get(str(each.get("name"))), most) for each in tensors]
     if len(values) == 1:
         return list(values[0])
     names = [each["name"] for each in tensors]
@@ -87,12 +93,14 @@ def _asked_for(outputs: Any) -> list[str] | None:
     return names
 
 
-def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None, most: int) -> Row:
-    shape, datatype = tensor.get("shape"), tensor.get("datatype")
+def _from_tensor(
+    tensor: Mapping[str, Any], preprocessing: Preprocessing | None, form: TensorForm | None, most: int
+) -> Row:
+    shape, kind = tensor.get("shape"), tensor.get("datatype")
     if not isinstance(tensor.get("name"), str) or not tensor["name"]:
         raise RefusalError(422, 'a tensor has a `name`, such as "inputs".')
-    if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise RefusalError(422, f"`datatype` is one of {', '.join(DATATYPES)}, not {str(datatype)[:40]!r}.")
+    if not isinstance(kind, str) or kind not in DATATYPES:
+        raise RefusalError(422, f"`datatype` is one of {', '.join(DATATYPES)}, not {str(kind)[:40]!r}.")
     if not isinstance(shape, list) or not shape or not all(_is_length(axis) for axis in shape):
         raise RefusalError(422, "`shape` is a list of lengths, the first of them the number of rows.")
     if len(shape) > MOST_AXES:
@@ -101,27 +109,32 @@ def _from_tensor(tensor: Mapping[str, Any], preprocessing: Preprocessing | None,
     values = _numbers(tensor.get("data"))
     if values.size != int(np.prod([float(axis) for axis in shape])):
         raise RefusalError(422, f"`data` has {values.size} numbers, but `shape` promises {shape}.")
-    _check_datatype(values, datatype)
     if preprocessing is not None:
+        _of_type(values, kind, "`data`")
         return _checked(values.reshape(shape), preprocessing)
-    kind = bool if datatype == "BOOL" else np.int64 if "INT" in datatype else np.float32
-    return _checked(values.astype(kind).reshape(shape), None)
+    values = _of_type(values, kind, "`data`")
+    if form is not None:
+        values = _of_type(values, datatype(form), f"`data` of {form.name}")
+    elif values.dtype == np.float64:  # what JSON's numbers are called, whatever a net computes in
+        values = values.astype(np.float32)
+    return _checked(values.reshape(shape), None)
 
 
-def _check_datatype(values: npt.NDArray[np.float64], datatype: str) -> None:
-    """Whether the numbers are of the type that they are said to be."""
-    if datatype.startswith("FP"):
-        largest = float(np.finfo(f"float{datatype[2:]}").max)
-        fits = not (np.abs(values) > largest).any()
+def _of_type(values: Row, kind: str, what: str) -> Row:
+    """The numbers in the type of the protocol that they are said to be, if they are."""
+    if kind.startswith("FP"):
+        fits = not (np.abs(values) > float(np.finfo(f"float{kind[2:]}").max)).any()
     else:
-        known = None if datatype == "BOOL" else np.iinfo(datatype.lower())
+        known = None if kind == "BOOL" else np.iinfo(kind.lower())
         least, most = (0, 1) if known is None else (known.min, known.max)
         fits = bool(((values >= least) & (values <= most) & (values == np.floor(values))).all())
     if not fits:
-        raise RefusalError(422, f"`data` holds numbers that are no {datatype}.")
+        raise RefusalError(422, f"{what} holds numbers that are no {kind}.")
+    types = {"BOOL": np.bool_, "FP64": np.float64, "FP32": np.float32, "FP16": np.float32}
+    return values.astype(types.get(kind, np.int64))
 
 
-def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> list[Row]:
+def _from_json(content: Any, preprocessing: Preprocessing | None, takes: Forms, most: int) -> list[Row]:
     if isinstance(content, dict) and content.keys() == {"row"}:
         given = [content["row"]]
     elif isinstance(content, dict) and content.keys() == {"rows"} and isinstance(content["rows"], list):
@@ -129,6 +142,8 @@ def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> 
     else:
         raise RefusalError(422, 'JSON is {"row": [1.5, …]}, {"row": {"column": 1.5, …}} or {"rows": [ … ]}.')
     _check_count(len(given), most)
+    if takes is not None:
+        return _as_taken(given, takes)
     columns = None if preprocessing is None else preprocessing.columns
     rows = [_by_name(row, columns) if isinstance(row, dict) else row for row in given]
     values = _numbers(rows)
@@ -137,6 +152,27 @@ def _from_json(content: Any, preprocessing: Preprocessing | None, most: int) -> 
     elif values.size == len(rows) * int(np.prod(preprocessing.shape)):
         values = values.reshape(len(rows), *preprocessing.shape)  # a picture's pixels may come as one list
     return list(_checked(values, preprocessing))
+
+
+def _as_taken(given: list[Any], takes: Sequence[TensorForm]) -> list[Row]:
+    """Rows of a net of one's own: numbers, or an object with those of each tensor, in the types it takes."""
+    names = [form.name for form in takes]
+    if len(takes) > 1 and not all(isinstance(row, dict) for row in given):
+        raise RefusalError(
+            422, f"a row is an object with {', '.join(names)}: the model takes several tensors."
+        )
+    parts: dict[str, Row] = {}
+    for form in takes:
+        if any(isinstance(row, dict) and form.name not in row for row in given):
+            raise RefusalError(422, f"a row lacks {form.name!r}: the model takes {', '.join(names)}.")
+        values = _numbers([row[form.name] if isinstance(row, dict) else row for row in given])
+        if values.ndim - 1 != form.axes:
+            raise RefusalError(
+                422,
+                f"{form.name} of a row has {form.axes} axes (nested lists), but {values.ndim - 1} came.",
+            )
+        parts[form.name] = _checked(_of_type(values, datatype(form), form.name), None)
+    return list(structured(parts) if len(takes) > 1 else parts[names[0]])
 
 
 def _by_name(row: Mapping[str, Any], columns: Sequence[str] | None) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from totalcal.files.reading import MOST_AXES
+from totalcal.inputs import TensorForm
 from totalcal.serving.guard import OPEN
 from totalcal.uncertainties import P_VALUES
 
@@ -34,6 +35,16 @@ REFUSALS: Mapping[int | str, str] = {
     415: "An unknown kind of body", 421: "Only for this machine", 422: "These rows cannot be used",
     503: "Too busy, or stopping",
 }  # fmt: skip
+
+
+def datatype(form: TensorForm) -> str:
+    """The protocol's name for the type of a tensor.
+
+    >>> [datatype(TensorForm("x", dtype, 1)) for dtype in ("bool", "int64", "bfloat16")]
+    ['BOOL', 'INT64', 'FP32']
+    """
+    name = form.dtype.upper().replace("BFLOAT16", "FP32").replace("FLOAT", "FP")
+    return name if name in DATATYPES else "FP32"
 
 
 def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -77,10 +88,13 @@ def body(kinds: Mapping[str, Schema]) -> Schema:
 
 
 def bodies_for_people(
-    shape: Sequence[int] | None, columns: Sequence[str] | None, most: int
+    shape: Sequence[int] | None,
+    columns: Sequence[str] | None,
+    takes: Sequence[TensorForm] | None,
+    most: int,
 ) -> dict[str, Schema]:
     """The kinds of body that `/predict` takes: a row or rows as JSON, a CSV, a picture."""
-    row = _row(shape, columns)
+    row = _row(shape, columns) if takes is None else _taken(takes)
     rows = array_of(row, minItems=1, maxItems=most)
     kinds: dict[str, Schema] = {"application/json": {"oneOf": [record({"row": row}), record({"rows": rows})]}}
     kinds["text/csv"] = {"type": "string", "description": "A header, then a line per row"}
@@ -107,6 +121,12 @@ def _row(shape: Sequence[int] | None, columns: Sequence[str] | None) -> Schema:
     return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
+def _taken(takes: Sequence[TensorForm]) -> Schema:
+    """A row of a net of one's own: what its one tensor has, or all by name."""
+    parts = {form.name: {"type": "array"} if form.axes else _ENTRY for form in takes}
+    return record(parts) if len(parts) > 1 else next(iter(parts.values()))
+
+
 def _nested(shape: Sequence[int]) -> Schema:
     schema = _ENTRY
     for length in reversed(shape):
@@ -114,10 +134,12 @@ def _nested(shape: Sequence[int]) -> Schema:
     return schema
 
 
-def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -> dict[str, Schema]:
+def infer_body(
+    shape: Sequence[int] | None, takes: Sequence[TensorForm] | None, most: int, outputs: Sequence[str]
+) -> dict[str, Schema]:
     """The tensors of a request of the Open Inference Protocol; `data` has as many numbers as `shape` says.
 
-    A model whose preprocessing gives the shape of a row takes one.
+    A model whose preprocessing gives the shape of a row takes one, others those they were calibrated with.
     """
     rows: Schema = {"type": "integer", "minimum": 1, "maximum": most}
     lengths = array_of(_COUNT, minItems=1, maxItems=MOST_AXES)
@@ -134,7 +156,9 @@ def infer_body(shape: Sequence[int] | None, most: int, outputs: Sequence[str]) -
             "data": {"type": "array", "minItems": 1},
         },
     }
-    inputs = array_of(tensor, minItems=1) if shape is None else array_of(tensor, minItems=1, maxItems=1)
+    most_tensors = 1 if takes is None else len(takes)
+    is_known = shape is not None or takes is not None
+    inputs = array_of(tensor, minItems=1, **{"maxItems": most_tensors} if is_known else {})
     wanted = array_of(
         {"type": "object", "required": ["name"], "properties": {"name": {"enum": list(outputs)}}}
     )

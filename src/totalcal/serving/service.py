@@ -58,6 +58,8 @@ class Service:
         _check_sets(self.saved, self.draws)
         _check_steps(self.saved)
         self.saved = self.saved.snapshot()
+        is_raw = self.saved.preprocessing is None and self.saved.steps is None
+        self.takes = self.saved.takes if is_raw else None  # what preprocessing makes is not what clients send
         self.digest = self.saved.digest
         self.monitor = self._monitor()
         self.lock = threading.Lock()
@@ -164,6 +166,7 @@ class Service:
             "shape": shape,
             "columns": None if given is None or given.columns is None else list(given.columns),
             "takes_pictures": schema.takes_pictures(shape),
+            "tensors": None if self.takes is None else {form.name: form.axes for form in self.takes},
             "resizes": given is not None and given.pictures is not None,
             "gate": None if gate is None else gate.promise,
             "coverage": None if self.saved.valid_sets is None else self.saved.valid_sets.coverage,
