@@ -56,6 +56,21 @@ def test_the_line_that_takes_the_number_of_rows_for_a_constant_is_named(net, lin
         totalcal.export(totalcal.softmax(net(), num_classes=3), tmp_path / "it.pt2", example=ROWS[:8])
 
 
+class OfSomeRows(WithToken):
+    """As in a mixture of experts: what a row passes depends on its values."""
+
+    def hidden(self, rows):
+        hidden = super().hidden(rows)
+        chosen = (hidden[:, 0] > 0).nonzero()[:, 0]
+        return hidden.index_add(0, chosen, hidden[chosen]) if chosen.shape[0] else hidden
+
+
+def test_a_net_whose_steps_depend_on_values_is_refused_in_one_message_and_nothing_else(tmp_path, capfd):
+    with pytest.raises(ExportError, match=r"test_nets\.py, line \d+: return hidden\.index_add"):
+        totalcal.export(totalcal.softmax(OfSomeRows(), num_classes=3), tmp_path / "it.pt2", example=ROWS[:8])
+    assert "".join(capfd.readouterr()) == ""
+
+
 @pytest.mark.parametrize("kind", ["none", "truth", "numbers", "causal", "groups", "nothing"])
 def test_attention_in_single_steps_is_that_of_torch(kind):
     noise = torch.Generator().manual_seed(1)

@@ -1,11 +1,12 @@
 """A saved model as one traced program: rows in, all that a prediction says out, and no random number."""
 
 import builtins
+import io
 import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from traceback import FrameSummary, extract_stack, extract_tb
 from typing import Any, Self
@@ -159,7 +160,7 @@ def traced(program: Program, example: Inputs) -> ExportedProgram:
     try:
         with torch.no_grad(), _plain_kernels(), warnings.catch_warnings(), _FirstConstant() as constant:
             warnings.simplefilter("ignore")
-            with _symbolic_lengths():
+            with _symbolic_lengths(), redirect_stderr(io.StringIO()):  # where torch prints what it has so far
                 return torch.export.export(program, rows, dynamic_shapes=shapes, strict=False)
     except Exception as problem:  # errors of torch's own, and whatever a net's forward does to a tracer
         raise ExportError(f"{_STATIC} ({constant.line or _last_line(problem)}).") from problem
