@@ -27,8 +27,8 @@ def test_an_ensemble_is_no_single_net():
 def test_what_an_ensemble_wins_stands_beside_its_cost():
     rows = list(records(5, **{CALIBRATED: 0.2, ENSEMBLES[1]: 0.1}))
     price = verdict(rows).partition("5 times the cost")[2]
-    assert "NLL 0.106, not 0.212 (lower)" in price
-    assert "ECE (15 bins) 2.0 %, not 2.0 % (no difference found)" in price
+    assert "NLL 0.106 against 0.212 (lower)" in price
+    assert "ECE (15 bins) 2.0 % against 2.0 % (no difference found)" in price
 
 
 def test_one_seed_never_wins():
@@ -39,6 +39,6 @@ def test_a_small_demo_runs_and_familiarity_is_in_it():
     found = run_demo(1, 2, lambda run: None)
     scores = {run["model"]: run for run in found}
     assert len(scores) == 9
-    assert scores["softmax, calibrated"]["auroc"] > scores["softmax"]["auroc"] + 0.05
+    assert scores["calibrated softmax"]["auroc"] > scores["softmax"]["auroc"] + 0.05
     words, page, _ = demo_page(found)
     assert words in page

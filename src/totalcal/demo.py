@@ -41,10 +41,10 @@ from totalcal.types import Batch, Predictive
 ROWS, TRAIN, HELD_OUT = 1797, 1000, 400
 MEMBERS = 5
 DROPOUT = 0.2
-ENSEMBLES = (f"ensemble of {MEMBERS}", f"ensemble of {MEMBERS}, temperature")
+ENSEMBLES = (f"ensemble of {MEMBERS}", f"ensemble of {MEMBERS} + temperature")
 ENTROPY = "auroc/entropy"
-CALIBRATED = "softmax, calibrated"
-SCORES = ("error", *ASPECTS.values(), ENTROPY)
+CALIBRATED = "calibrated softmax"
+SCORES = ("nll", "auroc", "ece", "error", ENTROPY)  # what a phone shows stands first
 
 
 class SeedData(NamedTuple):
@@ -75,8 +75,8 @@ def _methods(rows: SeedData, seed: int, epochs: int) -> Iterator[tuple[str, Call
     nets = [_trained("softmax", rows, 100 * seed + member, epochs) for member in range(MEMBERS)]
     for name, model in (("softmax", nets[0]), ("etp", _trained("etp", rows, 100 * seed, epochs))):
         yield name, model.predict
-        yield f"{name}, temperature", temperature_scaled(model, rows.held_out).predict
-        yield f"{name}, calibrated", calibrate(model, rows.train, rows.held_out, progress=False).predict
+        yield f"{name} + temperature", temperature_scaled(model, rows.held_out).predict
+        yield f"calibrated {name}", calibrate(model, rows.train, rows.held_out, progress=False).predict
     dropout = _trained("softmax", rows, 100 * seed, epochs, DROPOUT).backbone
     yield "MC dropout", MCDropout(dropout, "logits").predict
     ensemble = Ensemble([from_module(net.backbone, "logits") for net in nets])
@@ -153,7 +153,7 @@ def verdict(records: Sequence[Record]) -> str:
     single = [name for name in names if name not in ENSEMBLES]
     one, every = (_sentence(records, chosen) for chosen in (single, names))
     of_all = "the same." if one == every else every
-    return f"Of what costs one net: {one} Of all: {of_all}{_price(records, names)}"
+    return f"Of methods that cost one net, {one} Of all methods, {of_all}{_price(records, names)}"
 
 
 def _price(records: Sequence[Record], names: Sequence[str]) -> str:
@@ -166,8 +166,10 @@ def _price(records: Sequence[Record], names: Sequence[str]) -> str:
         values = by_seed(records, key)
         theirs, ours = (summarise(values[name].values()) for name in (many, single))
         difference = paired_difference(values[many], values[single])
-        told.append(f"{_title(key)} {_shown(key, theirs)}, not {_shown(key, ours)} ({difference.in_words()})")
-    return f" For {MEMBERS} times the cost of {single}, {many} has {'; '.join(told)}."
+        told.append(
+            f"{_title(key)} {_shown(key, theirs)} against {_shown(key, ours)} ({difference.in_words()})"
+        )
+    return f" At {MEMBERS} times the cost, {many} compares with {single} as follows: {'; '.join(told)}."
 
 
 def _shown(key: str, summary: Summary) -> str:
@@ -184,9 +186,10 @@ def _sentence(records: Sequence[Record], names: Sequence[str]) -> str:
     if len({record["seed"] for record in records}) < 2:
         return "one seed cannot tell who is better."
     if everywhere := sorted(set.intersection(*found.values())):
-        return f"unbeaten in fit (NLL), calibration (ECE) and OOD detection are {'; '.join(everywhere)}."
-    parts = (f"{aspect}: {'; '.join(sorted(best))}" for aspect, best in found.items())
-    return f"nothing is unbeaten in all three aspects; in {'; in '.join(parts)}."
+        best = " and ".join(everywhere)
+        return f"only {best} are unbeaten in all of fit (NLL), calibration (ECE) and OOD detection."
+    parts = (f"in {aspect} {', '.join(sorted(best))}" for aspect, best in found.items())
+    return f"none is unbeaten in all three aspects; unbeaten are {'; '.join(parts)}."
 
 
 def run_demo(seeds: int, epochs: int, on_record: Callable[[Record], None]) -> list[Record]:
