@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.isotonic import IsotonicRegression
 
 from totalcal import judge_scores
@@ -105,3 +106,18 @@ def test_what_are_no_scores_is_refused():
         judge_scores([0.5], [True, False])
     with pytest.raises(InputError):
         judge_scores([np.nan], [True])
+
+
+@pytest.mark.parametrize(
+    "verdicts", [["yes", "no"], ["True", "False"], [0.9, 0.2], [1, 2], [True, None], [1, np.nan]]
+)
+def test_verdicts_that_are_neither_true_nor_false_are_refused(verdicts):
+    with pytest.raises(InputError, match="true or false"):
+        judge_scores([0.9, 0.2], verdicts)
+
+
+@pytest.mark.parametrize(
+    "verdicts", [[1, 0], [1.0, 0.0], np.array([True, False], dtype=object), torch.tensor([True, False])]
+)
+def test_verdicts_may_be_zeros_and_ones(verdicts):
+    assert judge_scores([0.9, 0.2], verdicts).right == (True, False)

@@ -157,7 +157,11 @@ def judge_scores(
         >>> judged.more_verdicts > 0
         True
     """
-    values, truth = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
+    verdicts = np.asarray(right).ravel().tolist()
+    unclear = [each for each in verdicts if isinstance(each, str) or each not in (0, 1)]
+    if unclear:
+        raise InputError(f"verdicts are true or false, or 1 and 0, but one is {str(unclear[0])[:40]!r}.")
+    values, truth = np.asarray(scores, dtype=np.float64).ravel(), np.array(verdicts, dtype=bool)
     if len(values) != len(truth):
         raise ShapeError(f"there are {len(values)} scores, but {len(truth)} verdicts.")
     if not len(values) or not np.isfinite(values).all():
