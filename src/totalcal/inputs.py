@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any, NamedTuple, TypeAlias, cast
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -457,7 +458,7 @@ def _check_rows(inputs: Inputs) -> None:
 
 def _checked(inputs: Any, labels: Any) -> Labelled:
     rows = as_inputs(inputs)
-    known = None if labels is None else as_class_numbers(_tensor(labels, "labels"))
+    known = None if labels is None else as_labels(labels)
     if known is not None and len(known) != count(rows):
         raise ShapeError(f"there are {count(rows)} inputs, but {len(known)} labels.")
     return Labelled(rows, known)
@@ -507,6 +508,26 @@ def check_labels(labels: Tensor, rows: int, num_classes: int) -> None:
             f"labels must lie in 0 … {num_classes - 1}, but range from "
             f"{int(labels.min())} to {int(labels.max())}. Number the classes from 0, or raise num_classes."
         )
+
+
+def as_labels(value: Any) -> Tensor:
+    """Labels as a user has them, as a tensor of class numbers where they can be read so.
+
+    Raises:
+        LabelError: If they are words: only what knows names of classes takes those.
+
+    >>> as_labels([2, 0])
+    tensor([2, 0])
+    """
+    try:
+        return as_class_numbers(_tensor(value, "labels"))
+    except InputError as error:
+        if np.asarray(value).dtype.kind not in "OUS":
+            raise
+        raise LabelError(
+            "labels are class numbers here, but these are words: number the classes from 0. A model that was "
+            "calibrated with classes=[…] takes their names."
+        ) from error
 
 
 def as_class_numbers(labels: Tensor) -> Tensor:

@@ -60,3 +60,11 @@ def test_where_no_lock_can_be_the_system_says_why_at_once(tmp_path):
     with pytest.raises(FileNotFoundError), exclusive(tmp_path / "nowhere" / "a.lock", ValueError("busy")):
         pass
     assert time.monotonic() - started < 3
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match=r"no folder.*missing'"),
+        whole_file(tmp_path / "missing" / "it"),
+    ):
+        pass

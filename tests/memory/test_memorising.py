@@ -99,6 +99,12 @@ def test_sets_of_classes_rest_while_a_class_is_learned_and_the_print_says_what_i
     assert str(model) == before
 
 
+def test_labels_may_be_a_list_of_numbers() -> None:
+    process = trained()
+    process.memorise(new_rows(2, 60), [3] * 60, "dogs")
+    assert process.num_classes == 4
+
+
 def test_two_classes_at_once_stand_in_the_order_of_their_names(model: Model) -> None:
     rows = torch.cat([new_rows(2, 40), new_rows(3, 40) - 10])
     model.memorise(rows, ["yak"] * 40 + ["eel"] * 40, name="animals")
@@ -181,6 +187,11 @@ def test_what_cannot_be_memorised_is_said_in_words(model: Model) -> None:
         model.memorise(torch.randn(20, 5), ["dog"] * 20)
     with pytest.raises(InputError, match="labels of shape"):
         model.memorise(new_rows(2, 20), ["dog"] * 19)
+    unnamed = Model(model.process)
+    with pytest.raises(LabelError, match=r"no names.*3"):
+        unnamed.memorise(new_rows(2, 20), ["dog"] * 20)
+    with pytest.raises(LabelError, match="words"):
+        model.process.memorise(new_rows(2, 20), ["dog"] * 20)
     numbered = Model(model.process, classes=(1, 2, 3))
     with pytest.raises(LabelError, match="another type"):
         numbered.memorise(new_rows(2, 20), ["1"] * 20)

@@ -224,6 +224,11 @@ class Model:
             `print(model.memorise(new_rows, ["bag"] * len(new_rows)))`
         """
         given, names = one_per_row(labels), self.classes
+        if names is None and given.dtype.kind not in "biuf":
+            raise LabelError(
+                "the classes of this model have no names, so that labels are numbers: the first new class is "
+                f"{self.process.num_classes}. calibrate(…, classes=[…]) gives names."
+            )
         if names is not None:
             new = sorted(set(given.tolist()) - set(names), key=str)
             alike = set(map(str, new)) & set(map(str, names))
@@ -681,8 +686,9 @@ def _steps(content: Container) -> Steps | None:
 
 def _forms(content: Sequence[Any]) -> tuple[TensorForm, ...]:
     forms = tuple(TensorForm(str(name), str(dtype), int(axes)) for name, dtype, axes in content)
-    if not all(0 <= form.axes < MOST_AXES for form in forms):
-        raise ModelFileError(f"rows of {max(form.axes for form in forms)} axes are more than a row can have.")
+    names = {form.name for form in forms}
+    if len(names) < len(forms) or "" in names or not all(0 <= form.axes < MOST_AXES for form in forms):
+        raise ModelFileError(f"no net takes such tensors: {str(content)[:80]}.")
     return forms
 
 

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all whenever a process is killed; their digests, and locks on them."""
 
+import errno
 import glob
 import hashlib
 import os
@@ -22,6 +23,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     The file has the rights that any new file has, which those of `tempfile` do not: others may read it.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no folder to write to", str(path.parent))
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     _clear_up(path)
     try:

@@ -16,6 +16,7 @@ from totalcal.functional.decomposition import categorical_entropy, log_joint
 from totalcal.inputs import (
     Inputs,
     as_inputs,
+    as_labels,
     blocks,
     by_class,
     call,
@@ -319,7 +320,7 @@ class TuringProcess(nn.Module):
             >>> model.forget("new")
             (3,)
         """
-        inputs = as_inputs(inputs)
+        inputs, labels = as_inputs(inputs), as_labels(labels)
         check_labels(labels, count(inputs), self.num_classes + len(labels))
         if not len(labels) or not self.domain.taps:
             return self.domain.memorise((), name, names)
