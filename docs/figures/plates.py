@@ -18,7 +18,7 @@ Point = tuple[float, float]
 def node(at: Point, label: str, kind: str = "latent") -> str:
     x, y = at
     outline = f'stroke="{INK}" stroke-width="1.6"'
-    text = f'<text x="{x}" y="{y + 6}" text-anchor="middle" font-style="italic" font-size="18">{label}</text>'
+    text = f'<text x="{x}" y="{y + 6}" text-anchor="middle" font-style="italic" font-size="22">{label}</text>'
     if kind == "computed":
         corners = f"{x},{y - 28} {x + 28},{y} {x},{y + 28} {x - 28},{y}"
         return f'<polygon points="{corners}" fill="white" {outline}/>{text}'
@@ -45,7 +45,7 @@ def arrow(
 def plate(corner: Point, size: Point, label: str) -> str:
     (x, y), (width, height) = corner, size
     box = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="none" stroke="{PLATE}"/>'
-    return box + words((x + width - 8, y + height - 9), label, size=12, anchor="end")
+    return box + words((x + width - 8, y + height - 9), label, size=18, anchor="end")
 
 
 def words(at: Point, text: str, size: int = 14, anchor: str = "middle", font: str = "") -> str:
@@ -72,11 +72,11 @@ def bayesian_models() -> str:
         "Three kinds of Bayesian models: parametric, evidential, complete",
         [
             *_parametric(0),
-            words((130, 268), "(a) parametric: θ shared by all"),
+            words((130, 268), "(a) θ, for all inputs", size=24),
             *_evidential(270),
-            words((400, 268), "(b) evidential: π of each input"),
+            words((400, 268), "(b) π, for each", size=24),
             *_complete(540),
-            words((685, 268), "(c) complete: both"),
+            words((685, 268), "(c) both", size=24),
         ],
     )
 
@@ -93,12 +93,12 @@ def evidential_turing_process() -> str:
         "    λ ← λ − ∇ F(λ)",
     ]
     return card(
-        890,
-        290,
+        570,
+        480,
         "The Evidential Turing Process: plate diagram and training",
         [
-            plate((28, 45), (84, 208), "x′, y′ ∈ D_C"),
-            plate((352, 45), (190, 208), "x, y ∈ D_T"),
+            plate((28, 45), (84, 208), "D_C"),
+            plate((352, 45), (190, 208), "D_T"),
             arrow(xc, memory, gap=11),
             arrow(yc, memory),
             arrow(memory, z, dashed=True, label="r"),
@@ -110,9 +110,8 @@ def evidential_turing_process() -> str:
             *(node(at, label, "observed") for at, label in ((xc, "x′"), (yc, "y′"), (x, "x"), (y, "y"))),
             *(node(at, label) for at, label in ((z, "Z"), (pi, "π"), (w, "w"))),
             node(memory, "M", "computed"),
-            words((285, 272), "the process: M is written by r, read at every x"),
-            *(words((580, 95 + 26 * i), line, 14, "start", "monospace") for i, line in enumerate(algorithm)),
-            words((715, 272), "its training"),
+            words((285, 284), "M is written by r, and read at every x", size=19),
+            *(words((70, 335 + 30 * i), line, 19, "start", "monospace") for i, line in enumerate(algorithm)),
         ],
     )
 
