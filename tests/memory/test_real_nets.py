@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from totalcal import remember, softmax
 from totalcal.memory.domain_memory import DomainMemory
+from totalcal.memory.rows import Observation
 from totalcal.models.process import TuringProcess
 
 CLASSES = 3
@@ -97,6 +98,14 @@ class Norms(nn.Module):
 def test_a_last_layer_with_computed_weights_is_the_last_layer(wrap: object) -> None:
     _, memory = remembered(Norms(wrap), torch.randn(60, 4), LABELS)
     assert names(memory) == ["inputs", "act"]
+
+
+def test_a_net_that_gives_log_probabilities_has_no_energy_for_rounding_to_rank() -> None:
+    logits = 20 * torch.randn(500, CLASSES, generator=torch.Generator().manual_seed(0))
+    observed = Observation({}, torch.zeros(500), logits.log_softmax(-1))
+    assert not observed.energy.any()
+    raw = Observation({}, torch.zeros(500), logits)
+    torch.testing.assert_close(raw.energy, -logits.logsumexp(-1))
 
 
 def test_computed_weights_before_it_change_nothing() -> None:

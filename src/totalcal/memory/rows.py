@@ -12,6 +12,7 @@ from totalcal.memory.features import Features
 from totalcal.ranks import gathered, is_distributed
 
 _SEED = 0
+_ROUNDING = 10  # units of the last place of the largest logit
 
 
 class Observation(NamedTuple):
@@ -26,8 +27,12 @@ class Observation(NamedTuple):
 
     @property
     def energy(self) -> Tensor:
-        """−log Σ exp l (Liu et al. 2020); of a Dirichlet −log α₀, how little evidence there is."""
-        return -self.logits.logsumexp(-1)
+        """−log Σ exp l (Liu et al. 2020); of a Dirichlet −log α₀, how little evidence there is.
+
+        Of log-probabilities it is 0 but for rounding, which would rank rows: within it, it is 0.
+        """
+        found, largest = -self.logits.logsumexp(-1), self.logits.abs().amax(-1)
+        return found.where(found.abs() > _ROUNDING * torch.finfo(found.dtype).eps * largest, 0)
 
 
 class ObservedRows(NamedTuple):
