@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import totalcal
-from totalcal.errors import InputError
+from totalcal.errors import InputError, ModelFileError
 
 ROWS = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(200) % 3
@@ -98,3 +98,14 @@ def test_quantised_and_scripted_nets_are_refused_with_what_to_do(tmp_path):
         model.save(tmp_path / "model.totalcal")
     with pytest.raises(InputError, match="the module that it was made from"):
         calibrated(torch.jit.trace(net(), ROWS[:2]))
+
+
+def test_a_net_whose_layers_are_not_made_yet_is_refused_with_what_to_do(tmp_path):
+    def lazy():
+        return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
+
+    net, rows = lazy(), torch.randn(6, 2, 2)
+    net(rows)
+    totalcal.save(totalcal.softmax(net, num_classes=3), tmp_path / "it.totalcal")
+    with pytest.raises(ModelFileError, match=r"1\.weight yet: call it once"):
+        totalcal.load(tmp_path / "it.totalcal", backbone=lazy())

@@ -19,6 +19,7 @@ from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
     register_module_parameter_registration_hook,
 )
+from torch.nn.parameter import is_lazy
 
 from totalcal import __version__
 from totalcal.calibration.calibrator import TemperatureAndBias
@@ -511,6 +512,11 @@ def _built(
     recipe: Recipe, backbone: nn.Module | None, state: Mapping[str, Tensor], largest_setting: int
 ) -> TuringProcess:
     """The model of a recipe, if it asks for no more than the file holds."""
+    unmade = next((n for n, w in backbone.named_parameters() if is_lazy(w)), None) if backbone else None
+    if unmade is not None:
+        raise ModelFileError(
+            f"the net handed over has not made {unmade} yet: call it once on some rows before."
+        )
     own = {name: tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))}
     _check_settings(recipe, sum(tensor.numel() for tensor in own.values()), largest_setting)
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
