@@ -507,3 +507,17 @@ def test_no_domain_judges_nothing_and_learns_nothing() -> None:
 def test_a_memory_without_layers_is_refused() -> None:
     with pytest.raises(InputError, match="at least one layer"):
         DomainMemory([], CLASSES)
+
+
+def test_features_whose_squares_exceed_float32_keep_their_direction_and_their_length() -> None:
+    memory, rows = DomainMemory(TAPS, CLASSES), rows_of(0, 20)[0].float()
+    z = [
+        memory.joint(
+            Observation(
+                {tap.name: Features(scale * rows) for tap in TAPS}, torch.zeros(20), torch.zeros(20, 3)
+            )
+        )
+        for scale in (1.0, 1e25)
+    ]
+    assert_allclose(z[1][:, : memory.directions], z[0][:, : memory.directions], rtol=1e-5, atol=1e-6)
+    assert_allclose(z[1][:, memory.directions :] - z[0][:, memory.directions :], 25 * np.log(10), rtol=1e-4)
