@@ -97,6 +97,8 @@ def test_sets_of_classes_rest_while_a_class_is_learned_and_the_print_says_what_i
     model.forget("dogs")
     assert torch.equal(model.predict(asked).set(0.9), sets)
     assert str(model) == before
+    model.memorise(5 + rows[:60], labels[:60], name="another domain")
+    assert any("select_unfamiliar rests" in line for line in str(model).splitlines())
 
 
 def test_labels_may_be_a_list_of_numbers() -> None:
@@ -195,5 +197,7 @@ def test_what_cannot_be_memorised_is_said_in_words(model: Model) -> None:
     numbered = Model(model.process, classes=(1, 2, 3))
     with pytest.raises(LabelError, match="another type"):
         numbered.memorise(new_rows(2, 20), ["1"] * 20)
+    with pytest.raises(LabelError, match="have no names"):
+        Model(model.process).memorise(new_rows(2, 20), ["dog"] * 20)
     assert model.classes == NAMES
     assert model.predict(rows_of(3, 5)[0]).probabilities.shape == (5, 3)

@@ -67,6 +67,9 @@ _ANSWERS_BEFORE = (
     "classes were learned since the model was calibrated: there are no sets of classes, and what is promised "
     'of answers ("ask") no longer holds; what is promised of familiarity ("not my domain") stays'
 )
+_SELECTION_BEFORE = (
+    "something was memorised since the model was calibrated: until it is forgotten, select_unfamiliar rests"
+)
 _HARMLESS = 10**6  # weights: so many are made without asking
 _FEW = 100  # tensors: likewise
 _NONSENSE = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError)
@@ -313,6 +316,8 @@ class Model:
         ]
         if self.process.domain.num_learned and self.summary is not None:
             lines.append(f"note:          {_ANSWERS_BEFORE}")
+        if self.process.domain.promises and self.summary is not None:
+            lines.append(f"note:          {_SELECTION_BEFORE}")
         return "\n".join(lines)
 
     __repr__ = __str__

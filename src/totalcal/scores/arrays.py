@@ -132,7 +132,13 @@ def class_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     array([1, 0])
     """
     if names is None:
-        return plain(labels)
+        given = plain(labels)
+        if given.dtype.kind not in "iufb":
+            raise LabelError(
+                f"labels are class numbers, but the dtype of these is {given.dtype}, and the classes have no "
+                "names: give the names of all when you calibrate, classes=…, in the order of the columns."
+            )
+        return given
     given = one_per_row(labels)
     places = {name: place for place, name in enumerate(names)}
     unknown = [label for label in given.tolist() if label not in places]
@@ -153,11 +159,6 @@ def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     given = one_per_row(labels)
     kind: Any = {"i": int, "u": int, "f": float, "b": bool}.get(given.dtype.kind)
     if kind is None or any(type(name) is kind for name in names or ()):
-        if names is None:
-            raise LabelError(
-                f"labels are class numbers, but the dtype of these is {given.dtype}: give the names of the "
-                "classes, classes=…, in the order of the columns."
-            )
         return class_numbers(given, names)
     numbers = as_class_numbers(torch.tensor(given))
     reason = why_no_classes(numbers)
