@@ -122,12 +122,14 @@ class DomainMemory(Domain):
     From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two statistics:
 
     - how far from everything seen: the distance of the directions, with a table's standardised inputs, to the
-      nearest prototype (of a sequence that or the mean distance of its tokens to theirs, whichever is less
-      probable), and a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c);
+      nearest prototype, a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c), and of a sequence the mean distance of its tokens
+      to theirs;
     - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the energy and the entropy of the prediction.
 
-    In each, tail probabilities among held-out rows are joined by Fisher's statistic. T is the larger of the
-    two, each as the −log of its own tail probability (smoothly: −log of the harmonic mean).
+    In each, tail probabilities among held-out rows are joined by Fisher's statistic; but of a sequence the
+    first ones by their harmonic mean, since strange tokens may have a typical mean, and one that is small
+    must do. T is the larger of the two, each as the −log of its own tail probability (smoothly: −log of the
+    harmonic mean).
 
     **The promise.** `familiarity` is the conformal p-value of T, and `unlike_domain` and `unlike_classes` are
     those of the two, among calibration rows that nothing else was made from: for a row exchangeable with
@@ -494,9 +496,10 @@ class DomainMemory(Domain):
 
     def _by_group(self, statistics: Tensor) -> Tensor:
         log_p = _log_p(self._tails("each"), statistics)
-        if self.tokens_of is not None:  # a sequence is as far as its mean or its tokens, whichever is farther
-            log_p = torch.cat([log_p[:, :2].amin(-1, keepdim=True), log_p[:, 2:]], -1)
-        return grouped_fisher(log_p, _GROUPS)
+        if self.tokens_of is None:
+            return grouped_fisher(log_p, _GROUPS)
+        far, near = log_p.split([log_p.shape[1] - _GROUPS[1], _GROUPS[1]], -1)
+        return torch.cat([(-far).logsumexp(-1, keepdim=True), -near.sum(-1, keepdim=True)], -1)
 
     def _p_values(self, ranked: Tensor, calibration: Tensor) -> Tensor:
         lowered = less_rounding(ranked, spread_of(calibration).T)
