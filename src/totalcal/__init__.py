@@ -29,6 +29,11 @@ __all__ = sorted({"__version__", *_listed, *_OF_THE_REGISTRY} - set(_ROOMS))
 
 def __getattr__(name: str) -> Any:
     home = _OF_THE_REGISTRY.get(name)
+    if home is None and name not in _listed:
+        raise AttributeError(
+            f"totalcal has no {name!r}. A trained net becomes a model by totalcal.calibrate(net, train, "
+            "held_out); dir(totalcal) lists all there is."
+        )
     return _resolve(name) if home is None else getattr(import_module(f"{__name__}.{home}"), name)
 
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import totalcal
 
 JOURNEY = {"calibrate", "etp", "fit", "remember", "evaluate", "save", "load", "Model", "Predictive"}
@@ -12,6 +14,12 @@ def test_every_public_name_resolves() -> None:
     assert set(totalcal.__all__) >= JOURNEY
     for name in totalcal.__all__:
         assert getattr(totalcal, name) is not None
+
+
+def test_a_name_that_is_none_is_refused_with_where_to_begin() -> None:
+    with pytest.raises(AttributeError, match=r"'wrap'.*totalcal\.calibrate\(net"):
+        totalcal.wrap  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(totalcal, "wrap")
 
 
 def test_rooms_resolve_without_an_import_of_their_own() -> None:
