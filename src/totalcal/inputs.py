@@ -566,6 +566,8 @@ def why_no_classes(labels: Tensor) -> str | None:
             "totalcal does no regression."
         )
     needed = f"one class number per row is needed, but labels of shape {tuple(labels.shape)}"
+    if labels.dim() == 0:
+        return f"{needed} are a single number."
     if labels.dim() > 2:
         return f"{needed} are many per row. {_DENSE}"
     sums = labels.sum(1)

@@ -156,7 +156,7 @@ def label_numbers(labels: Values, names: Sequence[Any] | None) -> npt.NDArray[An
     >>> label_numbers([1, 0], ("cat", "dog")), label_numbers([7, 5], (5, 7))
     (array([1, 0]), array([1, 0]))
     """
-    given = one_per_row(labels)
+    given = plain(labels)
     kind: Any = {"i": int, "u": int, "f": float, "b": bool}.get(given.dtype.kind)
     if kind is None or any(type(name) is kind for name in names or ()):
         return class_numbers(given, names)
