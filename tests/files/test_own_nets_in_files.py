@@ -109,3 +109,14 @@ def test_a_net_whose_layers_are_not_made_yet_is_refused_with_what_to_do(tmp_path
     totalcal.save(totalcal.softmax(net, num_classes=3), tmp_path / "it.totalcal")
     with pytest.raises(ModelFileError, match=r"1\.weight yet: call it once"):
         totalcal.load(tmp_path / "it.totalcal", backbone=lazy())
+
+
+def test_layers_whose_settings_are_none_by_default_are_saved(tmp_path):
+    def normed():
+        return nn.Sequential(nn.Linear(4, 8), nn.RMSNorm(8), nn.LPPool1d(2, 2), nn.Linear(4, 3))
+
+    rows = torch.randn(5, 4)
+    model = totalcal.softmax(normed(), num_classes=3)
+    totalcal.save(model, tmp_path / "it.totalcal")
+    again = totalcal.load(tmp_path / "it.totalcal", backbone=normed())
+    assert torch.equal(again.predict(rows).probabilities, model.predict(rows).probabilities)

@@ -52,9 +52,9 @@ NUMBERS = NUMBER.or_list()
 
 SETTINGS: Mapping[str, Requirement] = {
     # of layers of torch
-    "start_dim": AXIS, "end_dim": AXIS, "kernel_size": STRIDE, "stride": STRIDE, "dilation": STRIDE,
+    "start_dim": AXIS, "end_dim": AXIS, "kernel_size": STRIDE, "stride": STRIDE.or_none(), "dilation": STRIDE,
     "groups": TIMES, "in_channels": SIZE, "out_channels": SIZE, "in_features": SIZE, "out_features": SIZE,
-    "output_padding": EXTENT, "ceil_mode": FLAG, "inplace": FLAG, "eps": POSITIVE, "p": SHARE,
+    "output_padding": EXTENT, "ceil_mode": FLAG, "inplace": FLAG, "eps": POSITIVE.or_none(), "p": SHARE,
     "momentum": SHARE.or_none(), "num_heads": TIMES, "num_embeddings": SIZE, "embedding_dim": SIZE,
     # of models and their parts
     "num_classes": SIZE, "num_cells": SIZE, "width": SIZE, "write_draws": TIMES,

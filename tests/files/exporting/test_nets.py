@@ -56,6 +56,25 @@ def test_the_line_that_takes_the_number_of_rows_for_a_constant_is_named(net, lin
         totalcal.export(totalcal.softmax(net(), num_classes=3), tmp_path / "it.pt2", example=ROWS[:8])
 
 
+class NearestCentre(WithToken):
+    """Distances to centres, for which torch chooses another way from 25 rows on."""
+
+    def __init__(self):
+        super().__init__()
+        self.centres = nn.Parameter(torch.randn(3, 8))
+
+    def forward(self, rows):
+        return -torch.cdist(self.hidden(rows), self.centres)
+
+
+def test_a_net_of_distances_takes_any_number_of_rows(tmp_path):
+    model = totalcal.softmax(NearestCentre(), num_classes=3)
+    totalcal.export(model, tmp_path / "model.pt2", example=ROWS[:8])
+    for rows in (ROWS, ROWS[:1]):
+        found = open_exported(tmp_path / "model.pt2").predict(rows.numpy())["probabilities"]
+        np.testing.assert_allclose(found, model.predict(rows).probabilities, atol=1e-5)
+
+
 class OfSomeRows(WithToken):
     """As in a mixture of experts: what a row passes depends on its values."""
 

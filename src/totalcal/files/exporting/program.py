@@ -243,7 +243,8 @@ def _plain_kernels() -> Iterator[None]:
 def first_line(problem: Exception) -> str:
     """What went wrong, in one line: torch explains itself in many."""
     message = str(problem).strip() or "no reason given"
-    return f"{type(problem).__name__}: {message.splitlines()[0][:200].rstrip('.')}"
+    first = message.splitlines()[0].partition("\x1b")[0].strip()  # what torch colours are steps of its own
+    return f"{type(problem).__name__}: {first[:200].rstrip('.')}"
 
 
 class _CommonOperators(TorchFunctionMode):
@@ -313,6 +314,17 @@ def attention(
     return functional.dropout(weights, dropout_p) @ value
 
 
+def distances(
+    one: Tensor,
+    other: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "",
+) -> Tensor:
+    """‖x_i − y_j‖ of all pairs in one way: torch takes another from 25 rows on, which fixes their number."""
+    apart: Tensor = torch.linalg.vector_norm(one.unsqueeze(-2) - other.unsqueeze(-3), p, dim=-1)
+    return apart
+
+
 def packed(*given: Any, **named_ones: Any) -> Any:
     """Each step of a packed sequence has as many rows as are that long: no step of a program is so."""
     if torch.compiler.is_compiling():
@@ -326,6 +338,7 @@ def packed(*given: Any, **named_ones: Any) -> Any:
 _PACK = torch._VF._pack_padded_sequence
 _INSTEAD: Mapping[Any, Callable[..., Any]] = {
     _PACK: packed,
+    torch.cdist: distances,
     torch.searchsorted: searchsorted,
     torch.Tensor.digamma: digamma,
     torch.special.entr: entropy_summand,
