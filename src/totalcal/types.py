@@ -1,5 +1,6 @@
 """What passes between rooms: batches, beliefs over π, the terms of the loss, predictions."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -30,6 +31,7 @@ __all__ = [
     "Decomposition",
     "Dirichlet",
     "Draws",
+    "Faded",
     "Familiarity",
     "LossTerms",
     "LossWeights",
@@ -166,6 +168,62 @@ class Dirichlet:
 
 
 @dataclass(frozen=True)
+class Faded:
+    """A mixture: the model's `own` belief with weight g, Dir(1) with 1 − g ("it knows nothing of this").
+
+    `weight` is g, [batch]. All members are exact for any belief. The variance of the mixture is
+    g u + (1 − g) u₁ + g (1 − g) (m − 1/K)² with u₁ that of Dir(1): what fades goes to the irreducible term.
+    """
+
+    own: Belief
+    weight: Tensor
+
+    @cached_property
+    def mean(self) -> Tensor:
+        mean, g = self.own.mean, self._by_class
+        return g * mean + (1 - g) / mean.shape[-1]
+
+    @property
+    def log_mean(self) -> Tensor:
+        own, g = self.own.log_mean, self._by_class
+        return torch.logaddexp(g.log() + own, (-g).log1p() - math.log(own.shape[-1]))
+
+    @property
+    def variance(self) -> Tensor:
+        mean, g = self.own.mean, self._by_class
+        classes = mean.shape[-1]
+        uniform = (1 - 1 / classes) / (classes * (classes + 1))
+        return g * self.own.variance + (1 - g) * uniform + g * (1 - g) * (mean - 1 / classes).square()
+
+    @property
+    def concentration(self) -> Tensor:
+        """The expected α₀: K counts where Dir(1) speaks."""
+        own = (self.weight * self.own.concentration).where(self.weight > 0, 0.0)  # ∞ of a point mass
+        return own + (1 - self.weight) * self._classes
+
+    def expected_nll(self, labels: Tensor) -> Tensor:
+        own = (self.weight * self.own.expected_nll(labels)).where(self.weight > 0, 0.0)
+        return own + (1 - self.weight) * _harmonic(self._classes - 1)
+
+    def expected_entropy(self) -> Tensor:
+        unknown = _harmonic(self._classes) - 1
+        return self.weight * self.own.expected_entropy() + (1 - self.weight) * unknown
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        own = type(parts[0].own).joined([part.own for part in parts])
+        return cls(own, torch.cat([part.weight for part in parts]))
+
+    @property
+    def _by_class(self) -> Tensor:
+        return self.weight.double().unsqueeze(-1)
+
+    @property
+    def _classes(self) -> int:
+        return self.own.mean.shape[-1]
+
+
+@dataclass(frozen=True)
 class WithLearned:
     """The belief of a net about its own classes, with classes behind them that a memory has learned.
 
@@ -224,6 +282,11 @@ class WithLearned:
 
 
 _LEAST_LOG = -700.0  # where a float64 still is more than 0
+
+
+def _harmonic(count: int) -> float:
+    """1 + 1/2 + … + 1/count = ψ(count + 1) − ψ(1)."""
+    return math.fsum(1 / k for k in range(1, count + 1))
 
 
 class LossWeights(NamedTuple):

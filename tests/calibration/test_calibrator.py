@@ -14,7 +14,7 @@ from totalcal.calibration.calibrator import (
     _Rows,
     fit_calibrator,
 )
-from totalcal.types import Dirichlet, PointMass
+from totalcal.types import Dirichlet, Faded, PointMass
 
 
 def drawn(rows, classes, seed=0, sharpness=2.0, temperature=1.0, bias=0.0):
@@ -165,3 +165,5 @@ def test_the_evidence_of_a_dirichlet_stays_and_its_mean_is_calibrated():
     expected = (own.log_mean * np.exp(0.7) + torch.tensor([0.5, -0.5, 0.0])).softmax(-1)
     assert torch.allclose(found.concentration, own.concentration)
     assert torch.allclose(found.mean, expected)
+    faded = Faded(own, torch.full((5,), 0.4))
+    assert torch.allclose(calibrator(faded).mean, 0.4 * expected + 0.6 / 3)

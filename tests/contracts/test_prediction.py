@@ -164,3 +164,15 @@ def test_every_model_can_remember_its_domain_and_then_predicts_what_it_did_befor
     assert ((after.familiarity > 0) & (after.familiarity <= 1)).all()
     far = predictor(trained).predict(100 + 100 * data.inputs, seed=5)
     assert (far.familiarity == 1 / 17).all()  # 16 rows to compare with
+
+
+def test_every_model_s_terms_add_up_when_its_belief_fades(
+    trained: TuringProcess, data: Batch, predictor: AsJudged
+) -> None:
+    remember(trained, (data.inputs[:64], data.labels[:64]), (data.inputs[64:], data.labels[64:]), fade=0.1)
+    prediction = predictor(trained).predict(1000 + 1000 * data.inputs, seed=5)
+    p, terms = prediction.probabilities, prediction.decompose()
+    whole = terms.reducible + terms.irreducible + terms.data
+    torch.testing.assert_close(whole, p * (1 - p), rtol=0, atol=2e-3)  # but for what draws leave open
+    assert (terms.summed().irreducible > 0).all()
+    assert (prediction.mutual_information <= prediction.entropy + 1e-12).all()

@@ -181,7 +181,7 @@ def test_a_domain_memory_comes_back(precision, own_backbone, tmp_path):
     rows, labels = torch.randn(300, 4, dtype=precision), torch.randint(3, (300,))
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) if own_backbone else mlp(4, 3)
     model = etp(net, 3).to(precision).eval()
-    remember(model, (rows[:200], labels[:200]), (rows[200:], labels[200:]))
+    remember(model, (rows[:200], labels[:200]), (rows[200:], labels[200:]), fade=0.01)
     model.memorise(rows[:100] + 5, labels[:100])
     save(model, tmp_path / "it")
     handed = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) if own_backbone else None
@@ -209,6 +209,7 @@ def test_a_domain_memory_beyond_what_the_file_holds_is_refused(tmp_path):
         {"sets": [{"name": "new", "classes": [3], "learned": [[3, 10**12, 10**12]]}]},
         {"widest": 10**9, "taps": [{**content.description["domain"]["taps"][0], "width": 10**9}]},
         {"taps": []},
+        {"fade": "much"},
     ):
         hostile = {**content.description, "domain": {**content.description["domain"], **change}}
         write_container(tmp_path / "bad", content._replace(description=hostile))

@@ -63,7 +63,7 @@ HOSTILE = [
     ("monitor/detectors/entropy/log_total", float("nan")),
     ("domain/widest", 0),
     ("domain/most_prototypes", {}),
-    ("domain/widest", 10**30),
+    ("domain/fade", 10**30),
     ("gate/bars/0/score", {"function": "x"}),
     ("gate/sampling/draws", True),
 ]

@@ -21,7 +21,7 @@ from totalcal.memory.domain import Memorised, NoDomain
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.memory.features import Features, Tap
 from totalcal.memory.rows import Observation, ObservedRows, Sample, row_keys
-from totalcal.types import Belief, Familiarity, PointMass, WithLearned
+from totalcal.types import Belief, Dirichlet, Faded, Familiarity, PointMass, WithLearned
 
 CLASSES, WIDTH = 3, 6
 TAPS = [Tap("early", "vector", WIDTH), Tap("last", "vector", WIDTH)]
@@ -473,7 +473,7 @@ def test_a_table_s_inputs_have_prototypes_as_they_are_in_units_of_their_deviatio
 
 
 def test_settings_and_tensors_make_the_memory_again_with_what_it_learned() -> None:
-    memory = remembered()
+    memory = remembered(fade=0.01)
     memory.memorise([observed(*rows_of(6, 200, shift=6.0))], "moved")
     memory.memorise([observed(*class_rows(5, 30, CLASSES))], "new")
     twin = DomainMemory.from_state(memory.settings(), memory.state_dict())
@@ -499,6 +499,22 @@ def test_nothing_of_it_is_learned_by_gradients() -> None:
     assert all(not tensor.requires_grad for tensor in memory.buffers())
 
 
+def test_fading_is_a_mixture_by_familiarity_and_off_by_default() -> None:
+    belief, memory = Dirichlet(torch.randn(4, 10, CLASSES)), remembered()
+    rows = rows_of(2, 10)[0]
+    observation = observed(rows, torch.zeros(10, dtype=torch.int64)).observation
+    assert memory.judge(belief, observation)[0] is belief
+    memory.fade = 0.01
+    faded, said = memory.judge(belief, observation)
+    assert isinstance(faded, Faded)
+    assert said is not None
+    familiar = said.p_value > 0.06
+    torch.testing.assert_close(faded.weight[familiar], (said.p_value / (said.p_value + 0.01))[familiar])
+    far, _ = memory.judge(belief, observed(-1e3 * rows, torch.zeros(10, dtype=torch.int64)).observation)
+    assert isinstance(far, Faded)
+    assert (far.weight < 1e-6).all()  # though p itself ends at 1/201
+
+
 def test_no_domain_judges_nothing_and_learns_nothing() -> None:
     domain, belief = NoDomain(), PointMass(torch.zeros(1, 1, 3))
     assert domain.judge(belief, None) == (belief, None)
@@ -508,9 +524,11 @@ def test_no_domain_judges_nothing_and_learns_nothing() -> None:
             refused()
 
 
-def test_a_memory_without_layers_is_refused() -> None:
+def test_a_memory_without_layers_and_a_negative_fade_are_refused() -> None:
     with pytest.raises(InputError, match="at least one layer"):
         DomainMemory([], CLASSES)
+    with pytest.raises(InputError, match="fade"):
+        DomainMemory(TAPS, CLASSES, fade=-1)
 
 
 def test_features_whose_squares_exceed_float32_keep_their_direction_and_their_length() -> None:

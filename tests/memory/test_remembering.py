@@ -16,6 +16,7 @@ from totalcal.memory.domain import NoDomain
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp, small_convnet
+from totalcal.types import Faded
 
 from ..nets import lstm, resnet18
 
@@ -280,6 +281,21 @@ def test_memorised_rows_of_a_new_domain_become_familiar() -> None:
     assert (process.predict(again).familiarity <= 0.05).float().mean() < 0.12
     assert (process.predict(rows_of(6, 300)[0]).familiarity <= 0.05).float().mean() < 0.12
     assert (process.predict(rows_of(7, 300, shift=-9.0)[0]).familiarity <= 0.05).float().mean() > 0.95
+
+
+def test_fading_makes_the_unfamiliar_uncertain_and_leaves_the_familiar_alone() -> None:
+    process = trained()
+    memory = remember(process, rows_of(0, 300), rows_of(1, 300), fade=1e-3)
+    in_distribution, ood = process.predict(rows_of(2, 200)[0]), process.predict(30 + 20 * rows_of(3, 200)[0])
+    assert isinstance(in_distribution.belief, Faded)
+    memory.fade = 0.0
+    plain = process.predict(rows_of(2, 200)[0])
+    assert (in_distribution.probabilities - plain.probabilities).abs().mean() < 0.02
+    assert ood.entropy.mean() > plain.entropy.mean()
+    assert (
+        ood.decompose().summed().irreducible.mean()
+        > 10 * in_distribution.decompose().summed().irreducible.mean()
+    )
 
 
 def test_a_copy_lives_on_its_own_and_a_state_dict_restores_the_memory(model: TuringProcess) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from totalcal.errors import InputError
 from totalcal.inputs import check_labels
-from totalcal.types import Belief, Dirichlet, PointMass
+from totalcal.types import Belief, Dirichlet, Faded, PointMass
 
 FOLDS = 5
 TEMPERATURE_PRIOR = 0.5
@@ -77,6 +77,8 @@ class TemperatureAndBias(nn.Module):
                 log_counts = belief.log_concentration
                 total = log_counts.logsumexp(-1, keepdim=True)
                 return Dirichlet.clamped(self.logits(log_counts).log_softmax(-1) + total)
+            case Faded():
+                return Faded(self(belief.own), belief.weight)
         raise TypeError(f"a {type(belief).__name__} cannot be calibrated: it has no logits.")
 
     def extra_repr(self) -> str:

@@ -61,7 +61,7 @@ SETTINGS: Mapping[str, Requirement] = {
     "retention": SHARE, "cell_variance": POSITIVE, "prior_variance": POSITIVE, "prior_mean": NUMBER,
     "precision": POSITIVE, "dropout": SHARE, "hidden": STRIDE, "num_inputs": SIZE, "local": NOT_NEGATIVE,
     "latent": NOT_NEGATIVE, "weights": NOT_NEGATIVE, "local_ramp": COUNT, "local_kl_scale": NOT_NEGATIVE,
-    "weight_kl_scale": NOT_NEGATIVE, "widest": SIZE, "most_prototypes": COUNT,
+    "weight_kl_scale": NOT_NEGATIVE, "fade": NOT_NEGATIVE, "widest": SIZE, "most_prototypes": COUNT,
     "calibration_rows": COUNT,
     # of the gate, the sets and the monitor
     "score": TEXT, "verdict": TEXT, "promise": TEXT, "threshold": NUMBER.or_none(), "coverage": SHARE,

@@ -25,7 +25,7 @@ from totalcal.memory.features import INPUTS, Tap
 from totalcal.memory.rows import Observation, ObservedRows, Sample, mixed
 from totalcal.memory.sums import Sums, metric
 from totalcal.ranks import gathered, summed
-from totalcal.types import Belief, Familiarity, WithLearned
+from totalcal.types import Belief, Faded, Familiarity, WithLearned
 
 PROTOTYPES = 200
 WIDEST = 1024
@@ -143,6 +143,7 @@ class DomainMemory(Domain):
         num_classes: Those of the net.
         most_prototypes: At most so many; a fifth of the rows if they are few.
         widest: The joint feature is projected at random to so many columns.
+        fade: τ; 0 does not fade.
     """
 
     projection: Tensor
@@ -167,12 +168,15 @@ class DomainMemory(Domain):
         num_classes: int,
         most_prototypes: int = PROTOTYPES,
         widest: int = WIDEST,
+        fade: float = 0.0,
     ) -> None:
         super().__init__()
         if not taps:
             raise InputError("a memory reads at least one layer, but none was given.")
+        if fade < 0:
+            raise InputError(f"fade must be 0 (off) or more, but is {fade}.")
         self.taps, self.num_classes = tuple(taps), num_classes
-        self.most_prototypes, self.widest = most_prototypes, widest
+        self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
         self.tokens_of = next((tap for tap in self.taps if tap.kind == "tokens"), None)
         inputs = sum(tap.width for tap in self.taps if _stays(tap))
         width = sum(tap.width for tap in self.taps) - inputs
@@ -348,7 +352,17 @@ class DomainMemory(Domain):
         if self.num_learned:
             q = self.readout().logits(u).double().softmax(-1)
             belief = WithLearned(belief, q[:, -self.num_learned :])
+        if self.fade:
+            tail = self.tail_probability(familiarity.statistic)
+            belief = Faded(belief, tail / (tail + self.fade))
         return belief, familiarity
+
+    def tail_probability(self, statistic: Tensor) -> Tensor:
+        """The p-value by which rows fade: beyond the 95th percentile of T it goes on falling.
+
+        The conformal p-value ends at 1/(n + 1), and with few rows nothing would ever fade.
+        """
+        return _log_p(Tails.fitted(self.calibration[0][:, None]), statistic[:, None])[:, 0].exp()
 
     # --- learning ---
 
@@ -451,6 +465,7 @@ class DomainMemory(Domain):
             "num_classes": self.num_classes,
             "most_prototypes": self.most_prototypes,
             "widest": self.widest,
+            "fade": self.fade,
             "sets": [each.settings() for each in self.sets],
         }
 
@@ -461,7 +476,7 @@ class DomainMemory(Domain):
         Raises:
             KeyError, ValueError: Tensors are missing, or do not fit.
         """
-        names = ("num_classes", "most_prototypes", "widest")
+        names = ("num_classes", "most_prototypes", "widest", "fade")
         memory = cls([Tap(**tap) for tap in settings["taps"]], **{name: settings[name] for name in names})
         memory.to(state["factor"].dtype)
         own = {name: tensor for name, tensor in state.items() if not name.startswith("sets.")}
@@ -479,7 +494,8 @@ class DomainMemory(Domain):
 
     def __repr__(self) -> str:
         learned = f"; learned {', '.join(self.names)}" if self.sets else ""
-        return f"DomainMemory({', '.join(map(str, self.taps))}{learned})"
+        fading = f"; fade={self.fade}" if self.fade else ""
+        return f"DomainMemory({', '.join(map(str, self.taps))}{learned}{fading})"
 
     # --- inside ---
 

@@ -44,6 +44,7 @@ def remember(
     promise: Data | None = None,
     prototypes: int = PROTOTYPES,
     widest: int = WIDEST,
+    fade: float = 0.0,
     keep_rows: bool = True,
     batch_size: int = 256,
     progress: bool | None = None,
@@ -60,6 +61,8 @@ def remember(
             and "inputs" for the inputs themselves.
         prototypes: How many; a fifth of the training rows if they are few.
         widest: Features wider than this, all layers together, are projected at random.
+        fade: τ, which turns fading on: the belief becomes a mixture with Dir(1), which has the weight τ / (p
+            + τ). Off by default: fading costs calibration under corruption (docs/memory.md).
         keep_rows: Whether features of up to 256 held-out rows are kept. Predictions are the same without
             them, but no new class can be learned.
         batch_size: How many rows pass at once.
@@ -97,7 +100,7 @@ def remember(
         bar.add_task("remembering", total=len(source) + len(calibration))
         names = None if layers == "auto" else [layers] if isinstance(layers, str) else list(layers)
         taps = _taps(model, source, batch_size, names)
-        memory = DomainMemory(taps, model.net_classes, prototypes, widest)
+        memory = DomainMemory(taps, model.net_classes, prototypes, widest, fade)
         memory.to(device_of(model), _precision(model))
         if not bar.disable:
             bar.console.print(f"remembering {', '.join(map(str, taps))}", highlight=False)

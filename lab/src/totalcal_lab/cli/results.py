@@ -48,7 +48,7 @@ def table(
         bool,
         typer.Option(
             "--domain",
-            help="The domain benchmark instead: OOD detection, false alarms, corruption.",
+            help="The domain benchmark instead: OOD detection, the cost of fading, corruption.",
         ),
     ] = False,
 ) -> None:
