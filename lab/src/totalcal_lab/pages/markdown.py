@@ -97,8 +97,9 @@ def _people(records: Path, arguments: Sequence[str]) -> str:
 
 
 def _sizes(records: Path, arguments: Sequence[str]) -> str:
-    """The terms of the variance over the size of the training set."""
-    return as_markdown(sizes_table(read_lines(records)))
+    """The terms of the variance over the size of the training set, on the tasks named; on all if none is."""
+    lines = [line for line in read_lines(records) if not arguments or line["task"] in arguments]
+    return as_markdown(sizes_table(lines))
 
 
 def _hours(records: Path, arguments: Sequence[str]) -> str:
