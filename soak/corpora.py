@@ -590,8 +590,8 @@ def body(kind: str) -> Callable[[Path], Any]:
         steps = Preprocessing(shape, torch.zeros(shape), torch.ones(shape), None)
         try:
             if kind == "tensor":
-                return inference(path.read_bytes(), steps, 100)
-            return rows_for_people(path.read_bytes(), kind, steps, 100)
+                return inference(path.read_bytes(), steps, None, 100)
+            return rows_for_people(path.read_bytes(), kind, steps, None, 100)
         except RefusalError as error:  # which the service answers with
             raise InputError(error.reason) from error
 

@@ -80,7 +80,7 @@ def test_labels_of_a_table_are_a_column_of_it(iris):
     model, table, labels = iris
     frame = pd.DataFrame({"species": labels})
     assert "NLL" in model.report((table, frame)).verdict
-    with pytest.raises(ShapeError, match="one name per row"):
+    with pytest.raises(ShapeError, match="one class per row"):
         model.report((table, np.stack([labels, labels], 1)))
 
 

@@ -280,7 +280,7 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Example:
             >>> from totalcal import BNNClassifier
-            >>> model = BNNClassifier(max_epochs=1).fit([[0.0], [1.0]] * 9, ["no", "yes"] * 9)
+            >>> model = BNNClassifier(max_epochs=1, random_state=0).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
             >>> model.predict_distribution([[0.5]]).sampling.draws
             'moments'
         """
