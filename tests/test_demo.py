@@ -1,4 +1,5 @@
-from totalcal.demo import CALIBRATED, ENSEMBLES, demo_page, run_demo, verdict
+from totalcal.demo import CALIBRATED, ENSEMBLES, demo_page, demo_table, run_demo, verdict
+from totalcal.report import as_text
 
 
 def records(seeds, **nll):
@@ -29,6 +30,12 @@ def test_what_an_ensemble_wins_stands_beside_its_cost():
     price = verdict(rows).partition("5 times the cost")[2]
     assert "NLL 0.106 against 0.212 (lower)" in price
     assert "ECE (15 bins) 2.0 % against 2.0 % (no difference found)" in price
+
+
+def test_the_table_has_means_and_deviations_over_seeds():
+    shown = as_text(demo_table(list(records(5, single=0.1))))
+    assert "0.106 ± 0.007" in shown  # 0.1, 0.101, 0.104, 0.109, 0.116
+    assert "90.0 ± 0.0" in shown
 
 
 def test_one_seed_never_wins():

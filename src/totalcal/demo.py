@@ -130,7 +130,7 @@ def demo_table(records: Sequence[Record]) -> Table:
     rows = [
         (
             Entry(name),
-            *(_entry(key, summarise(values[key][name].values()), name in best[key]) for key in SCORES),
+            *(_entry(key, values[key][name].values(), name in best[key]) for key in SCORES),
         )
         for name in values["error"]
     ]
