@@ -42,6 +42,7 @@ def test_a_mistyped_word_is_one_line_that_suggests_the_nearest(words: list[str],
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert hint in done.stderr
+    assert "?." not in done.stderr  # a question has its own end
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:

@@ -116,7 +116,8 @@ def _in_one_line(error: Exception) -> str:
     if isinstance(error, _UsageError):
         message = error.format_message()
         where = error.ctx.command_path if error.ctx else "totalcal"
-        return f"{message.rstrip('.')}. See: {where} --help" if message else ""  # help itself has no message
+        end = "" if message.endswith((".", "?")) else "."
+        return f"{message}{end} See: {where} --help" if message else ""  # help itself has no message
     if isinstance(error, TotalcalError):
         return f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.errno is not None:
