@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from totalcal.errors import InputError, LabelError, NotFiniteError, ShapeError
@@ -50,24 +49,27 @@ def as_inputs(value: Any) -> Inputs:
     """
     if isinstance(value, Tensor):
         return _tensor(value, "inputs")
-    if getattr(getattr(value, "dtype", None), "names", None):
-        value = _from_fields(value)
+    fields = getattr(getattr(value, "dtype", None), "names", None)
+    if fields:  # torch refuses the strides of a field, even of one row
+        parts = [value[name].copy() for name in fields]
+        is_numbered = list(fields) == [str(place) for place in range(len(fields))]
+        value = tuple(parts) if is_numbered else dict(zip(fields, parts, strict=True))
     if isinstance(value, Mapping):
         inputs: Inputs = {str(name): _tensor(part, f"inputs[{name!r}]") for name, part in value.items()}
     elif isinstance(value, tuple):
         inputs = _like(value, [_tensor(part, f"inputs[{i}]") for i, part in enumerate(value)])
     else:
         inputs = _tensor(value, "inputs")
-    _check_rows(inputs)
+    rows = [tensor.shape[0] for tensor in tensors(inputs)]
+    if not rows:
+        raise InputError("there are no tensors in the inputs: at least one is needed.")
+    if any(each != rows[0] for each in rows[1:]):
+        raise ShapeError(
+            f"all tensors of the inputs need as many rows, but they have {', '.join(map(str, rows))}. "
+            "The first axis of each is the batch. Of a graph, rows are the numbers of its nodes: "
+            "totalcal.nets.OfNodes(net, x, edge_index=edges)."
+        )
     return inputs
-
-
-def _from_fields(rows: NDArray[Any]) -> dict[str, NDArray[Any]] | tuple[NDArray[Any], ...]:
-    """The fields of a structured array, each as an array of its own."""
-    names = rows.dtype.names or ()
-    parts = [rows[name].copy() for name in names]  # torch refuses the strides of a field, even of one row
-    is_numbered = list(names) == [str(place) for place in range(len(names))]
-    return tuple(parts) if is_numbered else dict(zip(names, parts, strict=True))
 
 
 def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
@@ -94,8 +96,9 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
     if isinstance(batch, tuple) or _is_collated(batch):
         parts = tuple(tuple(part) if _is_collated(part) else part for part in batch)
         if isinstance(like, tuple | Mapping) and not isinstance(parts[0], tuple | Mapping):
-            if len(parts) != len(like) and _may_be_labels(parts[-1]):
-                return _checked(parts[:-1], parts[-1])
+            last = _tensor(parts[-1], "labels")
+            if len(parts) != len(like) and last.dim() == 1 and not last.is_floating_point():
+                return _checked(parts[:-1], last)
             return _checked(batch if isinstance(batch, tuple) else parts, None)
         if len(parts) == 1:
             return _checked(parts[0], None)
@@ -154,16 +157,13 @@ def layout_for(net: nn.Module) -> torch.memory_format:
     >>> layout_for(nn.Conv2d(3, 8, 1)), layout_for(nn.Conv2d(3, 8, 1, stride=2))
     (torch.channels_last, torch.contiguous_format)
     """
-    is_ruined = any(_is_small_strided_point(layer) for layer in net.modules())
-    return torch.contiguous_format if is_ruined else torch.channels_last
-
-
-def _is_small_strided_point(layer: nn.Module) -> bool:
-    stride = getattr(layer, "stride", None)
-    if not isinstance(stride, tuple) or max(stride) == 1:
-        return False
-    weights = [weight for weight in layer.parameters(recurse=False) if weight.dim() == 4]
-    return any(weight.shape[2:] == (1, 1) and weight.shape[1] < _FEW_CHANNELS for weight in weights)
+    for layer in net.modules():
+        stride = getattr(layer, "stride", None)
+        if isinstance(stride, tuple) and max(stride) > 1:
+            for weight in layer.parameters(recurse=False):
+                if weight.dim() == 4 and weight.shape[2:] == (1, 1) and weight.shape[1] < _FEW_CHANNELS:
+                    return torch.contiguous_format
+    return torch.channels_last
 
 
 def laid_out(inputs: Inputs, layout: torch.memory_format) -> Inputs:
@@ -173,19 +173,14 @@ def laid_out(inputs: Inputs, layout: torch.memory_format) -> Inputs:
 
 def in_precision_of(module: nn.Module, inputs: Inputs) -> Inputs:
     """Floating tensors in the module's precision, where nothing in it is in theirs: NumPy's are float64."""
-    kept = (
-        [*module.parameters(), *module.buffers()]
-        if any(map(torch.is_floating_point, tensors(inputs)))
-        else []
-    )
+    if not any(map(torch.is_floating_point, tensors(inputs))):
+        return inputs
+    kept = [*module.parameters(), *module.buffers()]
     known = list(dict.fromkeys(tensor.dtype for tensor in kept if tensor.is_floating_point()))
 
     def change(tensor: Tensor) -> Tensor:
-        return (
-            tensor.to(known[0])
-            if known and tensor.is_floating_point() and tensor.dtype not in known
-            else tensor
-        )
+        is_strange = known and tensor.is_floating_point() and tensor.dtype not in known
+        return tensor.to(known[0]) if is_strange else tensor
 
     return mapped(change, inputs)
 
@@ -294,7 +289,8 @@ def forms_of(inputs: Inputs) -> tuple[TensorForm, ...]:
 
 def can_be_joined(one: Inputs, other: Inputs) -> bool:
     """Whether rows of both fit one batch: batches of texts are often padded to lengths of their own."""
-    return bool(_form(one) == _form(other))
+    one, other = named(one, "inputs"), named(other, "inputs")
+    return one.keys() == other.keys() and all(one[name].shape[1:] == other[name].shape[1:] for name in one)
 
 
 @contextmanager
@@ -324,34 +320,27 @@ def call(module: nn.Module, inputs: Inputs) -> Tensor:
         InputError: If the module's `forward` takes other arguments, or the inputs are of a type that it does
             not take.
     """
-    positional, by_name = _arguments(inputs)
+    positional: tuple[Tensor, ...] = ()
+    by_name: Mapping[str, Tensor] = {}
+    if isinstance(inputs, Mapping):
+        by_name = inputs
+    else:
+        positional = (inputs,) if isinstance(inputs, Tensor) else inputs
     with types_in_words(inputs):
         try:
-            output = module(*positional, **by_name)
-        except TypeError as error:
-            _check_arguments(module, inputs, error)
-            raise
-    return logits(output)
-
-
-def _arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], Mapping[str, Tensor]]:
-    if isinstance(inputs, Mapping):
-        return (), inputs
-    return ((inputs,) if isinstance(inputs, Tensor) else inputs), {}
-
-
-def _check_arguments(module: nn.Module, inputs: Inputs, failure: TypeError) -> None:
-    """Whether the net's `forward` takes these inputs at all; a net may fail for reasons of its own."""
-    form = signature(module.forward)
-    positional, by_name = _arguments(inputs)
-    try:
-        form.bind(*positional, **by_name)
-    except TypeError as reason:
-        given = ", ".join(by_name) or ("one tensor" if len(positional) == 1 else f"{len(positional)} tensors")
-        raise InputError(
-            f"the net takes {', '.join(form.parameters)}, but got {given} ({reason}). "
-            "A mapping is handed over by name, a tuple by position."
-        ) from failure
+            return logits(module(*positional, **by_name))
+        except TypeError as failure:
+            form = signature(module.forward)
+            try:
+                form.bind(*positional, **by_name)
+            except TypeError as reason:
+                many = "one tensor" if len(positional) == 1 else f"{len(positional)} tensors"
+                given = ", ".join(by_name) or many
+                raise InputError(
+                    f"the net takes {', '.join(form.parameters)}, but got {given} ({reason}). "
+                    "A mapping is handed over by name, a tuple by position."
+                ) from failure
+            raise  # it takes such inputs, and fails for reasons of its own
 
 
 def logits(output: Any) -> Tensor:
@@ -360,11 +349,8 @@ def logits(output: Any) -> Tensor:
     >>> logits({"logits": torch.zeros(2, 3), "hidden_states": None}).shape
     torch.Size([2, 3])
     """
-    found = output
-    if isinstance(output, Mapping):
-        found = output.get("logits")
-    elif not isinstance(output, Tensor):
-        found = getattr(output, "logits", output)
+    is_mapping = isinstance(output, Mapping)
+    found = output.get("logits") if is_mapping else getattr(output, "logits", output)
     if not isinstance(found, Tensor):
         raise ShapeError(
             f"the net must give a tensor of one row per input, or something with `logits`, but gives a "
@@ -403,14 +389,6 @@ def _looks_broken(tensor: Tensor) -> bool:
     return tensor.is_floating_point() and not math.isfinite(tensor.sum().item())
 
 
-def _form(inputs: Inputs) -> Any:
-    if isinstance(inputs, Tensor):
-        return inputs.shape[1:]
-    if isinstance(inputs, Mapping):
-        return {name: part.shape[1:] for name, part in inputs.items()}
-    return [part.shape[1:] for part in inputs]
-
-
 def _like(original: tuple[Any, ...], parts: list[Tensor]) -> tuple[Tensor, ...]:
     """A tuple of the same type: named ones keep their names."""
     return type(original)(*parts) if hasattr(original, "_fields") else tuple(parts)
@@ -421,12 +399,6 @@ def _is_collated(batch: Any) -> bool:
     return isinstance(batch, list) and any(
         isinstance(part, Mapping | tuple) or (isinstance(part, Tensor) and part.dim() > 0) for part in batch
     )
-
-
-def _may_be_labels(part: Any) -> bool:
-    """One whole number per row."""
-    found = _tensor(part, "labels")
-    return found.dim() == 1 and not found.is_floating_point()
 
 
 def _tensor(value: Any, name: str) -> Tensor:
@@ -442,18 +414,6 @@ def _tensor(value: Any, name: str) -> Tensor:
     if tensor.dim() == 0:
         raise ShapeError(f"{name} needs a first axis of rows, but is a single number.")
     return tensor
-
-
-def _check_rows(inputs: Inputs) -> None:
-    rows = [tensor.shape[0] for tensor in tensors(inputs)]
-    if not rows:
-        raise InputError("there are no tensors in the inputs: at least one is needed.")
-    if any(each != rows[0] for each in rows[1:]):
-        raise ShapeError(
-            f"all tensors of the inputs need as many rows, but they have {', '.join(map(str, rows))}. "
-            "The first axis of each is the batch. Of a graph, rows are the numbers of its nodes: "
-            "totalcal.nets.OfNodes(net, x, edge_index=edges)."
-        )
 
 
 def _checked(inputs: Any, labels: Any) -> Labelled:
@@ -551,6 +511,8 @@ def why_no_classes(labels: Tensor) -> str | None:
     >>> why_no_classes(torch.tensor([[0, 1, 0], [1, 0, 0]]))
     'one class number per row is needed, but labels of shape (2, 3) are one-hot: give labels.argmax(1).'
     """
+    if labels.dim() == 1 and labels.dtype == torch.int64:
+        return None
     if labels.dim() == 1 and labels.is_floating_point() and bool((labels != labels.floor()).any()):
         return (
             f"labels must be class numbers, but one is {float(labels[labels != labels.floor()][0]):.4g}, as "
@@ -558,9 +520,6 @@ def why_no_classes(labels: Tensor) -> str | None:
             "torch.bucketize(targets, edges); for intervals of numbers take MAPIE."
         )
     if labels.dim() == 1:
-        is_right = labels.dtype == torch.int64
-        if is_right:
-            return None
         return (
             f"labels must be int64, but are {labels.dtype}. If they are class numbers, give labels.long(); "
             "totalcal does no regression."
