@@ -66,6 +66,7 @@ def test_a_run_is_made_again_from_its_configuration():
         {"dropout": 0.5},
         {"shifts": 2},
         {"average": 0.99},
+        {"precision": "bf16-mixed"},
     ],
 )
 def test_every_setting_is_part_of_the_name(setting):
@@ -117,6 +118,8 @@ def test_mistakes_are_refused_before_any_work():
         _one(retention=2.0)
     with pytest.raises(UnknownNameError, match="'digits'"):
         _one(task="digit")
+    with pytest.raises(UnknownNameError, match="bf16-mixed"):
+        _one(precision="bf16-mxied")
 
 
 def test_the_authors_settings_are_a_preset_of_their_own():

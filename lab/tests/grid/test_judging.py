@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from totalcal.errors import CheckpointError
 from totalcal_lab.grid.building import trained_process
@@ -182,6 +183,20 @@ def test_a_configuration_changed_in_a_stopped_run_is_not_vouched_for(runs, tmp_p
     stopped.config_file.write_text(stopped.config_file.read_text().replace('"seed": 0', '"seed": 1'))
     grid_jobs([config], tmp_path).run("sequential")
     assert stopped.config_file.read_bytes() == runs["softmax"].config_file.read_bytes()
+
+
+def test_autocast_changes_the_training_and_stands_in_the_record(runs, tmp_path):
+    jobs = grid_jobs(
+        Grid("digits", "laptop", {**TINY, "precision": "bf16-mixed"}).configurations(["softmax"], 1), tmp_path
+    )
+    jobs.run("sequential")
+    (folder,) = jobs.folders()
+    (half,), (whole,) = (read_records(each.records_file) for each in (folder, runs["softmax"]))
+    assert half["settings"] == {**whole["settings"], "precision": "bf16-mixed"}
+    assert half["nll"] != whole["nll"]
+    assert half["nll"] == pytest.approx(whole["nll"], abs=0.05)
+    weights = trained_process(folder).state_dict().values()
+    assert all(values.dtype == torch.float32 for values in weights if values.is_floating_point())
 
 
 def test_a_run_is_judged_as_its_file_would_answer_and_says_so(tmp_path):

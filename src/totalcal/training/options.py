@@ -1,11 +1,11 @@
 """The options of a training run; the defaults are those that the paper's authors ran with."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
-from totalcal.errors import InputError
+from totalcal.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -138,6 +138,10 @@ class Hardware:
     strategy: str = "auto"
     precision: Precision = "32-true"
     num_nodes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise UnknownNameError("precision", self.precision, get_args(Precision))
 
     def launch(self) -> "Fabric":
         """Start the processes of the run.

@@ -24,6 +24,7 @@ from totalcal.training import (
     Callback,
     Contexts,
     EpochReport,
+    Hardware,
     History,
     Optimisation,
     Plan,
@@ -97,6 +98,7 @@ def training_options(config: RunConfig) -> dict[str, Any]:
         "optimisation": Optimisation(**config.sections["optimisation"]),
         "contexts": Contexts(**config.sections["contexts"]),
         "augmentation": Augmentation(**config.sections["augmentation"]),
+        "hardware": Hardware(**config.sections["hardware"]),
     }
 
 

@@ -14,7 +14,7 @@ import totalcal_lab.backbones  # noqa: F401 - it registers the paper's nets
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import model_named
 from totalcal.nets import BACKBONES
-from totalcal.training import Contexts
+from totalcal.training import Contexts, Hardware
 from totalcal_lab.grid.presets import Preset
 
 FORMAT = 2
@@ -128,6 +128,7 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),
         "augmentation": asdict(preset.augmentation),
+        "hardware": {"precision": Hardware().precision},
         "judging": JUDGING,
         "data": asdict(preset.options),
         "backbone": {"name": preset.backbone, **backbone},
