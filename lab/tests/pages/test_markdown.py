@@ -14,9 +14,9 @@ from totalcal_lab.pages.markdown import (
     fill,
     filled,
     gap,
-    gap_table,
     hashes_table,
     pages_beneath,
+    paper_table,
     scores_table,
     stale_pages,
 )
@@ -75,7 +75,8 @@ def test_every_block_is_made_of_gathered_runs(tmp_path, finish_run, name):
     for model in ("softmax", "etp"):
         finish_run(tmp_path / "runs", model=model, corruptions=2, ood_sets=2)
     gather(tmp_path / "runs", tmp_path / "r.jsonl")
-    arguments = {"scores": "error", "choice": "error", "domain": "panel"}.get(name, "")
+    write_lines(tmp_path / "h.jsonl", [])
+    arguments = {"scores": "error", "choice": "error", "domain": "panel", "paper": "h.jsonl"}.get(name, "")
     text = filled(page_with(tmp_path, f"{name} r.jsonl {arguments}"))
     assert "etp" in text
     assert "STALE" not in text
@@ -143,14 +144,22 @@ def test_a_spread_that_was_rounded_to_nothing_still_counts():
     assert gap("nll", Summary(0.30, math.nan, 1), Summary(0.29, 0.0, 10)) == pytest.approx(math.sqrt(12))
 
 
-def test_the_table_says_which_side_is_better_and_leaves_out_what_the_paper_lacks(make_record):
-    table = gap_table([make_record("etp"), make_record("softmax"), make_record("etp", seed=1)])
-    (group,) = table.groups
-    assert [row[0].text for row in group.rows] == ["etp"]
-    error, nll, _, auroc = (entry.text for entry in group.rows[0][1:])
+def test_the_papers_table_is_whole_with_ours_where_it_was_run_and_the_hours_of_every_run(make_record):
+    records = [make_record("etp"), make_record("softmax"), make_record("etp", seed=1)]
+    hours = [make_record("bnn", task="cifar10", hours=5.04, hours_bf16=2.5)]
+    table = paper_table(records, hours)
+    assert [len(group.rows) for group in table.groups] == [4] * 5
+    shown = {
+        (group.title, row[0].text): [entry.text for entry in row[1:]]
+        for group in table.groups
+        for row in group.rows
+    }
+    error, nll, _, auroc, _ = shown["fashion (paper)", "etp"]
     assert error.startswith("▼ +")
     assert nll.startswith("▲ −")
     assert auroc.startswith("▼ +0.0")
+    assert shown["cifar10 (not run)", "bnn"][0] == "(15.3 ± 0.3)"
+    assert shown["cifar10 (not run)", "bnn"][-1] == "5.0 / 2.5"
 
 
 def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):

@@ -42,7 +42,8 @@ _DIGITS = {"nll": 3, "error": 2, "ece": 2, "ece_100": 2}
 _HASH_NOTE = "The first 16 digits of SHA-256, by seed; a set shows one hash where all runs saw the same rows."
 _GAP_NOTE = (
     "Ours − the paper's, in units of √((s² + s′²)/2): s over our seeds, s′ over the paper's ten, at least "
-    "what its rounding hides (0.29 of the last digit). ▲ better than the paper's, ▼ worse; then ours; theirs."
+    "what its rounding hides (0.29 of the last digit). ▲ better than the paper's, ▼ worse; in brackets ours; "
+    "theirs, or theirs alone. Hours of one run on one core."
 )
 
 
@@ -69,8 +70,10 @@ def _choice(records: Path, arguments: Sequence[str]) -> str:
     return as_markdown(choice_table(read_records(records), arguments))
 
 
-def _gaps(records: Path, arguments: Sequence[str]) -> str:
-    return as_markdown(gap_table(read_records(records)))
+def _paper(records: Path, arguments: Sequence[str]) -> str:
+    """The paper's Table 2 beside ours; the file named after the records has the hours of each run."""
+    (hours,) = arguments
+    return as_markdown(paper_table(read_records(records), read_records(records.with_name(hours))))
 
 
 def _corruptions(records: Path, arguments: Sequence[str]) -> str:
@@ -185,27 +188,35 @@ def gap(score: str, ours: Summary, theirs: Summary) -> float:
     return (ours.mean - theirs.mean) / spread
 
 
-def gap_table(records: Iterable[Record]) -> Table:
-    """A row for each model that the paper has, one group per column of the records."""
-    groups = [Group(column.title, _gap_rows(column)) for column in result_columns(records)]
+def paper_table(records: Iterable[Record], hours: Iterable[Record]) -> Table:
+    """The paper's Table 2, a group per task: ours beside it where it was run, and how long a run takes."""
+    run = {column.task: column for column in result_columns(records)}
+    known = {
+        (line["task"], line["model"]): f"{line['hours']:.1f} / {line['hours_bf16']:.1f}" for line in hours
+    }
+    groups = [
+        Group(
+            run[task].title if task in run else f"{task} (not run)",
+            [
+                [
+                    Entry(model),
+                    *(_paper_entry(run.get(task), task, score, model) for score in PAPER_SCORES),
+                    Entry(known.get((task, model), "")),
+                ]
+                for model in paper.PRINTED_MODELS
+            ],
+        )
+        for task in paper.OOD_SETS
+    ]
     titles = [describe(score).title for score in PAPER_SCORES]
-    return Table(["", *titles], [group for group in groups if group.rows], [_GAP_NOTE])
+    return Table(["", *titles, "hours: float32 / bfloat16"], groups, [_GAP_NOTE])
 
 
-def _gap_rows(column: ResultColumn) -> list[list[Entry]]:
-    rows = []
-    for label in column.labels:
-        entries = [_gap_entry(column, score, label) for score in PAPER_SCORES]
-        if any(entry.text for entry in entries):
-            rows.append([Entry(label), *entries])
-    return rows
-
-
-def _gap_entry(column: ResultColumn, score: str, label: str) -> Entry:
-    theirs = paper.results().get((column.task, score), {}).get(label.partition(" ")[0])
-    figure = column.figures.get(score, {}).get(label)
-    if theirs is None or figure is None:
-        return Entry("")
+def _paper_entry(column: ResultColumn | None, task: str, score: str, model: str) -> Entry:
+    theirs = paper.results()[task, score][model]
+    figure = column.figures.get(score, {}).get(model) if column else None
+    if figure is None:
+        return Entry(f"({show(score, theirs.summary)})")
     ours, distance = figure.summary, gap(score, figure.summary, theirs.summary)
     side = "▲" if better(score, ours.mean, theirs.summary.mean) else "▼"
     number = f"{distance:+.1f}".replace("-", "−")
@@ -285,7 +296,7 @@ BLOCKS: MappingProxyType[str, BlockWriter] = MappingProxyType(
         "verdict": _verdict,
         "scores": _scores,
         "choice": _choice,
-        "gaps": _gaps,
+        "paper": _paper,
         "corruptions": _corruptions,
         "domain": _domain,
         "people": _people,
