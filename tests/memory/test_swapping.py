@@ -1,5 +1,7 @@
 """Predictions while another thread gives the model another memory: each is of one memory, whole."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -165,6 +167,44 @@ def test_a_file_is_of_one_model_whatever_it_learns_meanwhile(tmp_path):
     model.save(tmp_path / "it.totalcal")
     found = totalcal.load(tmp_path / "it.totalcal", backbone=layers())
     assert (found.classes, found.digest) == (("a", "b", "c", "d"), before)
+
+
+COPIES: dict[str, Callable[[Model], Model]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+}
+
+
+class Told(dict[str, float]):
+    """Something happens when it is copied, as another thread might do it."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        super().__init__()
+        self.what = what
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        self.what()
+        return dict, ()
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_is_of_one_model_whatever_it_learns_meanwhile(how):
+    rows, model = taught()
+    expected = model.predict(rows).probabilities
+    model.gate = Told(lambda: "d" in model.classes and model.forget("d"))  # copied before the classes are
+    found = COPIES[how](model)
+    assert found.classes == ("a", "b", "c", "d")
+    assert torch.equal(found.predict(rows).probabilities, expected)
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_what_a_copy_learns_the_model_does_not_know(how):
+    _, model = taught()
+    before = model.digest
+    COPIES[how](model).forget("d")
+    assert model.digest == before
+    assert model.classes == ("a", "b", "c", "d")
 
 
 def test_a_service_answers_by_the_model_that_its_digest_names():

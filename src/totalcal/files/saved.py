@@ -153,6 +153,10 @@ class Model:
         with SWAPPING:
             return replace(self, process=cast(TuringProcess, uncompiled(self.process)).snapshot())
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a snapshot: copies are of one model, too, and what they learn, this does not know."""
+        return vars(self.snapshot())
+
     @property
     def valid_sets(self) -> PredictionSets | None:
         """The sets of classes; none while there are classes learned since, of which they know nothing."""

@@ -11,6 +11,7 @@ from totalcal import MODELS, Costs, Model, PerClass, Thresholds, export
 from totalcal.files.exporting.program import (
     digamma,
     entropy_summand,
+    logaddexp,
     outputs_of,
     searchsorted,
     sets_of,
@@ -86,6 +87,25 @@ def test_a_program_has_numbers_for_rows_so_far_away_that_a_probability_is_zero(
     assert (expected.probabilities == 0).any(1).sum() > 25
     assert_allclose(found["entropy"], expected.entropy, atol=1e-6)
     assert np.isfinite(found["mutual_information"]).all()
+
+
+def test_a_program_is_as_sure_as_its_model_that_rows_are_from_elsewhere(exported_mlp, rows_of, tmp_path):
+    saved, path = exported_mlp
+    rows = rows_of("mlp", 8, seed=4)
+    for scale in (1e3, 1e6, 1e20):  # the last is the farthest that float32 can tell
+        expected = saved.predict(scale * rows)
+        found = open_exported(path).predict(scale * rows)
+        for name in UNFAMILIARITIES:
+            assert_allclose(found[name], uncertainty(expected, name), rtol=1e-3, err_msg=name)
+        assert_allclose(found["familiarity"], expected.familiarity, atol=1e-6)
+        assert export(saved, tmp_path / "model.onnx", example=scale * rows).largest_difference < 1e-5
+
+
+def test_logarithms_of_sums_are_those_of_numpy():
+    values = np.array([-np.inf, -1e300, -800, -1, 0, 1e-9, 3, 800, 1e300, np.inf])
+    one, other = (each.ravel() for each in np.meshgrid(values, values))
+    found = logaddexp(torch.from_numpy(one), torch.from_numpy(other))
+    assert_allclose(found, np.logaddexp(one, other), rtol=1e-14)
 
 
 @pytest.mark.exhaustive

@@ -290,6 +290,13 @@ def entropy_summand(values: Tensor) -> Tensor:
     return torch.where(is_some, -values * torch.where(is_some, values, 1.0).log(), 0.0)
 
 
+def logaddexp(one: Tensor, other: Tensor) -> Tensor:
+    """log(eᵃ + eᵇ), where ONNX takes the exponentials themselves: beyond 709 they are infinite."""
+    high, low = torch.maximum(one, other), torch.minimum(one, other)
+    apart = torch.where(high == low, 0.0, high - low)  # equal infinities are not apart
+    return high + torch.exp(-apart).log1p()
+
+
 def attention(
     query: Tensor,
     key: Tensor,
@@ -341,6 +348,7 @@ _INSTEAD: Mapping[Any, Callable[..., Any]] = {
     torch.cdist: distances,
     torch.searchsorted: searchsorted,
     torch.Tensor.digamma: digamma,
+    torch.logaddexp: logaddexp,
     torch.special.entr: entropy_summand,
     functional.scaled_dot_product_attention: attention,
 }

@@ -345,18 +345,19 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
 
 
 def _without_numbers(exported: Any, saved: Model, sampling: Sampling, example: Inputs) -> list[str]:
-    """The outputs that are no numbers far away from the example rows, where the model has numbers."""
+    """The outputs that are not finite far away from the example rows, where those of the model are."""
     far = mapped(lambda part: _FAR * part if part.is_floating_point() else part, example)
     try:
         prediction = saved.predict(far, draws=sampling.draws, seed=sampling.seed or 0)
     except TotalcalError:  # too far for the model itself
         return []
     found = exported.predict({name: part.numpy() for name, part in named(far, ROWS).items()})
-    expected = {
-        name: values.numpy()
-        for name, values in outputs_of(prediction, saved.gate, sets_of(saved, sampling)).items()
-    }
-    return [name for name, values in expected.items() if (np.isnan(found[name]) > np.isnan(values)).any()]
+    expected = outputs_of(prediction, saved.gate, sets_of(saved, sampling))
+    return [name for name, values in expected.items() if _lacks_numbers(found[name], values.numpy())]
+
+
+def _lacks_numbers(found: Array, expected: Array) -> bool:
+    return bool((~np.isfinite(found) & ~np.isnan(expected) & (found != expected)).any())
 
 
 def _gaps(found: Array, expected: Array) -> Array:
