@@ -650,40 +650,10 @@ def run_folder(part: str) -> Callable[[Path], Path]:
         run.start()
         append_line(run.records_file, RECORD)
         append_line(run.history_file, {"epoch": 0, "loss": 1.5})
-        np.savez(run.artefacts_file, class_names=np.array(["a", "b"]))
         run.finish()
         return run.path / part
 
     return make
-
-
-def drawn(folder: Path) -> Path:
-    """A run whose marker does not vouch for what is drawn: it is read as it is."""
-    path = run_folder("artefacts.npz")(folder)
-    marker = path.parent / "done"
-    vouched = json.loads(marker.read_text())["sha256"]
-    del vouched[path.name]
-    marker.write_text(json.dumps({"sha256": vouched}))
-    spread = np.linspace(0, 1, 4)
-    np.savez(
-        path,
-        **{
-            "class_names": np.array(["a", "b"]),
-            "reliability/edges": np.linspace(0, 1, 5),
-            "reliability/confidence": spread,
-            "reliability/accuracy": spread,
-            "reliability/counts": np.arange(4),
-            "memory/cells": RNG.uniform(-1, 1, (3, 2)),
-            "memory/attention": RNG.dirichlet(np.ones(3), 2),
-        },
-    )
-    return path
-
-
-def reported(path: Path) -> Any:
-    from totalcal_lab.pages import write_report
-
-    write_report(path.parents[1], path.parents[2] / "report.html")
 
 
 def looked_at(path: Path) -> Any:
@@ -774,6 +744,5 @@ SUBJECTS: dict[str, Subject] = {
     "run, records": Subject(run_folder("records.jsonl"), looked_at, sealed=True),
     "run, config": Subject(run_folder("config.json"), looked_at, sealed=True),
     "run, timing": Subject(run_folder("timing.jsonl"), looked_at, sealed=True),
-    "run, artefacts": Subject(drawn, reported, npz_inner, npz_wrap),
     "run, done": Subject(run_folder("done"), looked_at, sealed=True),
 }

@@ -113,7 +113,7 @@ def predict(output: str) -> Callable[[Path], None]:
 
 TINY = {"epochs": 3, "train_limit": 60, "test_limit": 20, "ood_limit": 20, "joint_sets": 1}
 SPOILED = ("contrast", "brightness", "pixelate", "gaussian_noise")
-LEFT = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
+LEFT = ("config.json", "history.jsonl", "records.jsonl")
 
 
 def prepare_grid(folder: Path) -> None:

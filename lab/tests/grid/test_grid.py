@@ -28,7 +28,7 @@ def _planned(root):
 
 def _results(root):
     """Every file but those of times and locks, by path."""
-    names = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz", "done")
+    names = ("config.json", "history.jsonl", "records.jsonl", "done")
     return {f"{run.name}/{name}": _bytes(run.path / name) for run in run_folders(root) for name in names}
 
 

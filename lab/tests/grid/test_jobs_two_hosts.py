@@ -28,7 +28,7 @@ pytestmark = pytest.mark.exhaustive  # four minutes
 
 SETTINGS = {"epochs": 25, "train_limit": 400, "test_limit": 40, "ood_limit": 40, "joint_sets": 2}
 MODELS = ["softmax", "etp", "temperature"]
-FILES = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz", "done")
+FILES = ("config.json", "history.jsonl", "records.jsonl", "done")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 RAY = Path("/tmp/ray")
 PATIENCE = 400

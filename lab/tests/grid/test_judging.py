@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,7 +13,7 @@ from totalcal_lab.records.store import read_records
 
 TINY = {"epochs": 1, "train_limit": 200, "test_limit": 60, "ood_limit": 50, "joint_sets": 3}
 EVERYTHING = models_named("all,baselines")
-RESULTS = ("config.json", "history.jsonl", "records.jsonl", "artefacts.npz")
+RESULTS = ("config.json", "history.jsonl", "records.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -70,36 +69,6 @@ def test_temperature_takes_the_plain_net_as_it_is(runs):
     assert scaled["error"] == plain["error"]
     assert scaled["held_out_nll"] <= plain["held_out_nll"]
     assert not runs["temperature"].checkpoints.exists()
-
-
-@pytest.mark.parametrize("model", EVERYTHING)
-def test_artefacts_hold_what_a_report_draws(runs, model):
-    file = runs[model].artefacts_file
-    assert file.stat().st_size <= 200_000
-    with np.load(file) as kept:
-        assert kept["reliability/counts"].sum() == 60
-        assert kept["entropy/in_distribution"].sum() == 60
-        assert kept["entropy/ood/letters"].sum() == 50
-        assert kept["roc/letters/true_positive"][-1] == 1
-        assert kept["decomposition/ood/letters"].shape == (3,)
-        assert kept["risk_coverage/coverage"][-1] == 1
-        assert kept["unsure/inputs"].shape == (12, 8, 8, 1)
-        assert (np.diff(kept["unsure/entropy"]) <= 0).all()
-        assert ("memory/cells" in kept) == (model == "etp")
-
-
-def test_the_risk_of_answering_everything_is_the_error(runs):
-    with np.load(runs["etp"].artefacts_file) as kept:
-        assert kept["risk_coverage/risk"][-1] == pytest.approx(
-            read_records(runs["etp"].records_file)[0]["error"]
-        )
-
-
-def test_the_memory_is_shown_cell_by_cell(runs):
-    with np.load(runs["etp"].artefacts_file) as kept:
-        assert kept["memory/cells"].shape == (20, 10)
-        np.testing.assert_allclose(kept["memory/attention"].sum(1), 1, rtol=1e-5)
-        assert kept["memory/inputs"].shape == (20, 3, 8, 8, 1)
 
 
 def test_running_again_skips_what_is_done_and_repeats_what_is_not_bit_for_bit(runs, tmp_path):

@@ -125,7 +125,7 @@ def test_a_folder_that_is_not_there_is_an_error_with_advice(tmp_path):
 def finished(folder):
     folder.start()
     append(folder.records_file, RECORD)
-    folder.artefacts_file.write_bytes(b"artefacts")
+    folder.history_file.write_text('{"epoch": 0}\n')
     folder.checkpoints.mkdir()
     (folder.checkpoints / "a.ckpt").write_bytes(b"net")
     folder.finish()
@@ -133,7 +133,7 @@ def finished(folder):
     return folder
 
 
-@pytest.mark.parametrize("name", ["records.jsonl", "artefacts.npz", "config.json"])
+@pytest.mark.parametrize("name", ["records.jsonl", "history.jsonl", "config.json"])
 @pytest.mark.parametrize("how", ["deleted", "torn", "changed"])
 def test_a_finished_run_whose_files_are_not_what_it_wrote_is_damaged_and_named(finished, name, how):
     file = finished.path / name

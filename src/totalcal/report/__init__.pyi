@@ -7,7 +7,6 @@ from .blocks import Plot as Plot
 from .blocks import Plots as Plots
 from .blocks import Prose as Prose
 from .blocks import Section as Section
-from .blocks import Share as Share
 from .compare import ASPECTS as ASPECTS
 from .compare import SCORES as SCORES
 from .compare import Difference as Difference
@@ -23,19 +22,7 @@ from .compare import paired_difference as paired_difference
 from .compare import show as show
 from .compare import summarise as summarise
 from .compare import unbeaten as unbeaten
-from .drawing import BLUE as BLUE
-from .drawing import GREEN as GREEN
-from .drawing import IN_DISTRIBUTION as IN_DISTRIBUTION
-from .drawing import INK as INK
-from .drawing import OOD as OOD
-from .drawing import ORANGE as ORANGE
-from .drawing import PURPLE as PURPLE
-from .drawing import RULE as RULE
-from .drawing import SKY as SKY
-from .drawing import STYLE as STYLE
-from .drawing import VERMILLION as VERMILLION
 from .drawing import address as address
-from .drawing import legend_above as legend_above
 from .model_page import ModelReport as ModelReport
 from .page import page as page
 from .table import Entry as Entry

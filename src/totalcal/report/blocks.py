@@ -1,4 +1,4 @@
-"""What a section is made of. The page, the PDFs and the LaTeX tables are made from the same blocks."""
+"""What a section of a page is made of."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """One set of axes, drawn on demand: inline SVG on the page, a panel of a PDF."""
+    """One set of axes, drawn on demand as inline SVG."""
 
     name: str
     title: str
@@ -37,15 +37,6 @@ class Plots:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A part of a whole, drawn beneath a picture."""
-
-    name: str
-    share: float
-    text: str
-
-
-@dataclass(frozen=True)
 class Picture:
     """A picture as a data address, with what there is to say about it."""
 
@@ -53,7 +44,6 @@ class Picture:
     alternative: str
     title: str
     subtitle: str = ""
-    bars: Sequence[Share] = ()
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ IN_DISTRIBUTION, OOD = BLUE, (VERMILLION, PURPLE, ORANGE, SKY, GREEN)
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,
     "text.parse_math": False,  # a class may be called $x$
     "font.family": "DejaVu Sans",  # matplotlib ships it, so that the layout is the same everywhere
     "font.size": 8,

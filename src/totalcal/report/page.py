@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 def page(
     chapters: Sequence[Chapter],
-    warnings: Sequence[str] = (),
     made_from: str = "the records of the runs",
     question: str = "Does it know what it does not know?",
     about: str = "fit, calibration and OOD detection, measured",
@@ -31,7 +30,6 @@ def page(
         .get_template("page.html")
         .render(
             chapters=chapters,
-            warnings=warnings,
             made_from=made_from,
             question=question,
             about=about,

@@ -1,4 +1,4 @@
-"""What finished runs say: `totalcal-lab table`, `report`, `figures` and `results`. No torch."""
+"""What finished runs say: `totalcal-lab table` and `results`. No torch."""
 
 import json
 import os
@@ -127,31 +127,6 @@ def _printed(
     return WRITERS[format.value](layout())
 
 
-@app.command(rich_help_panel="Look", epilog=Example("totalcal-lab report runs -o report.html"))
-def report(
-    runs: Runs = DEFAULT_RUNS,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
-) -> None:
-    """Write one self-contained page about all finished runs: verdict, tables, figures."""
-    from totalcal_lab.pages import write_report
-
-    warn_of_damage(runs)
-    typer.echo(f"wrote {write_report(runs, output)}")
-
-
-@app.command(rich_help_panel="Look", epilog=Example("totalcal-lab figures runs -o figs"))
-def figures(
-    runs: Runs = DEFAULT_RUNS,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")] = Path("figs"),
-) -> None:
-    """Write every figure of the report as PDF and every table as LaTeX."""
-    from totalcal_lab.pages import write_figures
-
-    warn_of_damage(runs)
-    for path in write_figures(runs, output):
-        typer.echo(f"wrote {path}")
-
-
 results = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich", help="Records to keep, and pages made from them."
 )
@@ -181,7 +156,7 @@ def write(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a page is stale.")] = False,
 ) -> None:
     """Fill pages from their records."""
-    from totalcal_lab.pages.markdown import fill, pages_beneath, stale_pages
+    from totalcal_lab.pages import fill, pages_beneath, stale_pages
 
     found = pages_beneath(pages)
     stale = stale_pages(found) if check else fill(found)

@@ -18,7 +18,7 @@ from totalcal_lab.grid.building import (
 )
 from totalcal_lab.grid.configuration import RunConfig, Sections, all_settings, check_known, overridden
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
-from totalcal_lab.grid.judging import judge, record_of, write_artefacts
+from totalcal_lab.grid.judging import judge, record_of
 from totalcal_lab.grid.presets import AUTHORS, authors_overrides, base_preset
 from totalcal_lab.records.folders import RunFolder
 from totalcal_lab.records.store import append
@@ -173,7 +173,6 @@ def run_configuration(config: RunConfig, folder: RunFolder, data_dir: Path | Non
         data = load_data(config, data_dir)
         predictor = predictor_of(config, folder, data)
         verdict = judge(config, predictor, data)
-        write_artefacts(folder.artefacts_file, config, verdict, predictor, data)
         append(folder.records_file, record_of(config, verdict, predictor, data))
 
 

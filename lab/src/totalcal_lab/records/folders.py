@@ -125,10 +125,6 @@ class RunFolder:
         return Timing(self.path / "timing.jsonl")
 
     @property
-    def artefacts_file(self) -> Path:
-        return self.path / "artefacts.npz"
-
-    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
@@ -227,7 +223,7 @@ class RunFolder:
         self.failures_file.unlink(missing_ok=True)
         nets = sorted(file for file in self.checkpoints.glob("[!.]*") if file.suffix != _ASIDE)
         self.timing.note("finished", nets=self._digests(nets))
-        kept = [self.config_file, self.history_file, self.records_file, self.artefacts_file]
+        kept = [self.config_file, self.history_file, self.records_file]
         write_whole(self.done_file, json.dumps({"sha256": self._digests(kept)}, indent=1) + "\n")
 
     @property

@@ -6,7 +6,7 @@ import pytest
 
 from totalcal.errors import InputError, UnknownNameError
 from totalcal.report.compare import Summary
-from totalcal_lab.pages.markdown import (
+from totalcal_lab.pages import (
     BLOCKS,
     choice_table,
     configurations,
