@@ -1,4 +1,4 @@
-"""Pages that show records, and the tables they ask for: gaps to the paper by hand, any keys, hashes."""
+"""Pages that show records, and the tables they ask for: gaps to the paper by hand, any keys."""
 
 import math
 
@@ -8,13 +8,9 @@ from totalcal.errors import InputError, UnknownNameError
 from totalcal.report.compare import Summary
 from totalcal_lab.pages import (
     BLOCKS,
-    choice_table,
-    configurations,
-    data_hashes,
     fill,
     filled,
     gap,
-    hashes_table,
     pages_beneath,
     paper_table,
     scores_table,
@@ -48,7 +44,7 @@ def test_a_table_of_the_domain_benchmark_may_be_of_some_models_only(tmp_path, ma
 
 def test_a_block_is_filled_and_what_stands_around_it_stays(tmp_path, make_record):
     write_lines(tmp_path / "r.jsonl", [make_record(error=0.123)])
-    page = page_with(tmp_path, "table r.jsonl")
+    page = page_with(tmp_path, "scores r.jsonl error")
     assert fill([page]) == [page]
     text = page.read_text()
     assert text.startswith("Before.\n")
@@ -76,7 +72,7 @@ def test_every_block_is_made_of_gathered_runs(tmp_path, finish_run, name):
         finish_run(tmp_path / "runs", model=model, corruptions=2, ood_sets=2)
     gather(tmp_path / "runs", tmp_path / "r.jsonl")
     write_lines(tmp_path / "h.jsonl", [])
-    arguments = {"scores": "error", "choice": "error", "domain": "panel", "paper": "h.jsonl"}.get(name, "")
+    arguments = {"scores": "error", "domain": "panel", "paper": "h.jsonl"}.get(name, "")
     text = filled(page_with(tmp_path, f"{name} r.jsonl {arguments}"))
     assert "etp" in text
     assert "STALE" not in text
@@ -121,12 +117,12 @@ def test_a_folder_means_all_of_its_pages(tmp_path):
 
 def test_what_cannot_be_filled_is_named(tmp_path, make_record):
     write_lines(tmp_path / "r.jsonl", [make_record()])
-    with pytest.raises(UnknownNameError, match="tabel"):
-        filled(page_with(tmp_path, "tabel r.jsonl"))
+    with pytest.raises(UnknownNameError, match="scoers"):
+        filled(page_with(tmp_path, "scoers r.jsonl"))
     with pytest.raises(InputError, match="gather"):
-        filled(page_with(tmp_path, "table none.jsonl"))
+        filled(page_with(tmp_path, "scores none.jsonl error"))
     page = tmp_path / "open.md"
-    page.write_text("<!-- results: table r.jsonl -->\n")
+    page.write_text("<!-- results: scores r.jsonl error -->\n")
     with pytest.raises(InputError, match="not closed"):
         filled(page)
 
@@ -169,40 +165,3 @@ def test_a_row_is_a_mean_over_seeds_and_names_its_settings(make_record):
     shown = {row[0].text: [entry.text for entry in row[1:]] for row in group.rows}
     assert shown == {"etp": ["0.300 ± 0.141", "2"], "etp (weight_kl_scale=0)": ["0.900", "1"]}
     assert [row[1].bold for row in group.rows] == [True, False]
-
-
-def test_a_choice_marks_the_best_of_each_model_by_the_first_key(make_record):
-    grid = {("bnn", 0.1): 0.3, ("bnn", 1): 0.2, ("etp", 0.1): 0.5, ("etp", 1): 0.6}
-    records = [
-        make_record(model, settings={"weight_kl_scale": weight}, held_out_nll=nll, held_out_ece=1 - nll)
-        for (model, weight), nll in grid.items()
-    ]
-    (group,) = choice_table(records, ["held_out_nll", "held_out_ece"]).groups
-    marked = [row[0].text for row in group.rows if row[1].bold and row[2].bold]
-    assert marked == ["bnn (weight_kl_scale=1)", "etp (weight_kl_scale=0.1)"]
-
-
-def test_a_key_that_a_record_lacks_is_named(make_record):
-    with pytest.raises(InputError, match="held_out_nll"):
-        scores_table([make_record()], ["held_out_nll"])
-
-
-def test_configurations_stand_by_model_and_in_the_order_of_seeds(make_record):
-    runs = [("etp", 1, "c"), ("bnn", 0, "a"), ("etp", 0, "b")]
-    records = [make_record(model, seed, config=config) for model, seed, config in runs]
-    assert configurations(records) == {"bnn": ["a"], "etp": ["b", "c"]}
-
-
-def test_a_set_shows_one_hash_or_those_of_its_seeds_in_order(make_record):
-    data = {2: {"sha256/test": "t", "sha256/train": "b"}, 0: {"sha256/test": "t", "sha256/train": "z"}}
-    records = [make_record(seed=seed, **hashes) for seed, hashes in data.items()]
-    assert data_hashes(records) == {"test": ["t"], "train": ["z", "b"]}
-
-
-def test_a_section_for_the_runs_and_one_for_the_data(make_record):
-    table = hashes_table([make_record(config="abc", settings={"epochs": 10}, **{"sha256/test": "def"})])
-    shown = {group.title: [[entry.text for entry in row] for row in group.rows] for group in table.groups}
-    assert shown == {
-        "fashion (paper, epochs=10), configurations by seed": [["etp", "abc"]],
-        "fashion (paper, epochs=10), data": [["test", "def"]],
-    }

@@ -33,17 +33,10 @@ def test_every_ood_set_is_ranked_by_familiarity_and_by_every_baseline(runs):
     assert all(line["auroc_by_unfamiliarity"] > 0.99 for line in noise)
 
 
-def test_no_fading_is_the_model_itself_and_fading_helps_its_entropy(runs):
-    from totalcal_lab.records.folders import finished_records
-
-    own = {record["config"]: record for record in finished_records(runs[0])}
-    for line in domain_records(runs[0]):
-        if line["ood"] == "none":
-            assert line["nll/0"] == pytest.approx(own[line["config"]]["nll"], rel=0.05)
-            assert 0 <= line["false_alarms/0.05"] <= 0.3
-        if line["ood"] == "uniform-noise":
-            assert line["auroc_faded/0"] == pytest.approx(line["auroc_by_entropy"])
-            assert line["auroc_faded/0.01"] >= line["auroc_faded/0"]
+def test_false_alarms_on_the_test_set_are_few(runs):
+    own = [line for line in domain_records(runs[0]) if line["ood"] == "none"]
+    assert len(own) == 2
+    assert all(0 <= line["false_alarms/0.05"] <= 0.3 for line in own)
 
 
 def test_tables_show_a_group_per_model_and_the_worst_set_first(runs):
@@ -54,7 +47,6 @@ def test_tables_show_a_group_per_model_and_the_worst_set_first(runs):
     for row in panel.rows:
         assert row[1].sort == min(cell.sort for cell in row[1:])
     assert "| familiarity |" in as_markdown(panel)
-    assert len(TABLES["fading"](lines).groups[0].rows) == 4
     assert [row[0].text for row in TABLES["severity"](lines).groups[0].rows] == ["1", "2", "3", "4", "5"]
 
 

@@ -10,7 +10,6 @@ from totalcal_lab.records.progress import (
     gather,
     grid_progress,
     progress_view,
-    timing_file,
 )
 from totalcal_lab.records.store import read_lines
 
@@ -135,13 +134,11 @@ def test_a_gathering_twice_changes_nothing(tmp_path, finish_run):
     assert {file.name: file.read_bytes() for file in tmp_path.glob("*.jsonl")} == before
 
 
-def test_times_and_corruptions_stand_beside_the_records(tmp_path, finish_run):
+def test_corruptions_stand_beside_the_records(tmp_path, finish_run):
     finish_run(tmp_path / "runs", corruptions=3)
     target = tmp_path / "fashion.jsonl"
     assert gather(tmp_path / "runs", target) == (1, 3, 0)
-    assert read_lines(timing_file(target))[0]["seconds"] == 30.0
     assert [line["error"] for line in read_lines(corruptions_file(target))] == [0.333333] * 3
-    assert "seconds" not in read_lines(target)[0]
 
 
 def test_a_name_that_is_no_file_of_records_is_refused(tmp_path):

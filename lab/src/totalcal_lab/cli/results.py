@@ -3,9 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +47,7 @@ def table(
         bool,
         typer.Option(
             "--domain",
-            help="The domain benchmark instead: OOD detection, the cost of fading, corruption.",
+            help="The domain benchmark instead: OOD detection, and familiarity under corruption.",
         ),
     ] = False,
 ) -> None:
@@ -73,7 +72,7 @@ def _results(runs: Path, format: Format) -> str:
 
     columns = result_columns(finished_records(runs))
     words = {f"{column.task}/{column.preset}": column.words for column in columns}
-    return _printed(format, lambda: result_table(columns), result_lines(columns), {"words": words})
+    return _printed(format, result_table(columns), result_lines(columns), {"words": words})
 
 
 def _costs(runs: Path, format: Format) -> str:
@@ -86,7 +85,7 @@ def _costs(runs: Path, format: Format) -> str:
         for (task, preset), models in table.items()
         for model, cost in models.items()
     ]
-    return _printed(format, lambda: cost_table(table), lines, {})
+    return _printed(format, cost_table(table), lines, {})
 
 
 def _corruptions(runs: Path, format: Format) -> str:
@@ -98,7 +97,7 @@ def _corruptions(runs: Path, format: Format) -> str:
     )
 
     columns = corruption_columns(corruption_records(runs))
-    return _printed(format, lambda: corruption_table(columns), corruption_lines(columns), {})
+    return _printed(format, corruption_table(columns), corruption_lines(columns), {})
 
 
 def _domain(runs: Path, format: Format) -> str:
@@ -106,14 +105,13 @@ def _domain(runs: Path, format: Format) -> str:
 
     records = domain_records(runs)
     lines = [dict(record) for record in records]
-    names = ["panel"] if format in (Format.JSON, Format.CSV) else list(TABLES)
-    tables = [partial(TABLES[name], records) for name in names]
-    return "\n\n".join(_printed(format, table, lines, {}) for table in tables)
+    if format in (Format.JSON, Format.CSV):
+        return _printed(format, TABLES["panel"](records), lines, {})
+    tables = [make(records) for make in TABLES.values()]
+    return "\n\n".join(_printed(format, table, lines, {}) for table in tables if table.rows)
 
 
-def _printed(
-    format: Format, layout: "Callable[[], Table]", lines: Sequence[dict[str, Any]], extra: dict[str, Any]
-) -> str:
+def _printed(format: Format, table: "Table", lines: Sequence[dict[str, Any]], extra: dict[str, Any]) -> str:
     from totalcal.report import as_text
     from totalcal_lab.records.formats import WRITERS, as_csv
 
@@ -123,8 +121,8 @@ def _printed(
         case Format.CSV:
             return as_csv(lines)
         case Format.TEXT:
-            return as_text(layout(), colour=sys.stdout.isatty())
-    return WRITERS[format.value](layout())
+            return as_text(table, colour=sys.stdout.isatty())
+    return WRITERS[format.value](table)
 
 
 results = typer.Typer(

@@ -1,8 +1,8 @@
 """The domain benchmark: every finished run remembers its domain, and is judged on OOD sets, near and far.
 
 One job per run. A line per OOD set has the AUROC of familiarity beside those of the uncertainties and of the
-post-hoc baselines, all on the same net; a line for the test set has the rate of false alarms and what fading
-costs; a line per corruption has how familiarity falls. Nothing is fitted on anything but training and
+post-hoc baselines, all on the same net; a line for the test set has the rate of false alarms; a line per
+corruption has how familiarity falls. Nothing is fitted on anything but training and
 held-out rows.
 """
 
@@ -19,7 +19,7 @@ from totalcal.baselines import OODScored
 from totalcal.errors import InputError
 from totalcal.memory import DomainMemory, remember
 from totalcal.models import TuringProcess
-from totalcal.scores import UNFAMILIARITIES, Floats, Verdict, evaluate, evaluate_outputs, rank
+from totalcal.scores import UNFAMILIARITIES, Floats, Verdict, evaluate, rank
 from totalcal_lab.corruptions import CORRUPTIONS, SEVERITIES
 from totalcal_lab.data.domain import TaskData
 from totalcal_lab.data.synthetic import SYNTHETIC_OOD
@@ -36,7 +36,6 @@ ROWS = 5_000
 """Of each OOD set at most: the AUROC of two sets of 5,000 is known to about half a point."""
 
 CORRUPTED_IMAGES = 1_000
-FADES = (0.0, 1e-3, 3e-3, 1e-2)
 FALSE_ALARMS = (0.05, 0.01)
 
 
@@ -119,12 +118,9 @@ def judge_domain(
     for name, member in verdict.panel.items():
         nearness = next(each.nearness for each in task(config.task).members((name,), _left_out(config)))
         rankings = {f"auroc_by_{score}": ranking.auroc for score, ranking in member.rankings.items()}
-        faded = {f"auroc_faded/{fade:g}": _faded_auroc(verdict, name, memory, fade) for fade in FADES}
-        yield {**common, "ood": name, "nearness": nearness, "examples": member.examples, **rankings, **faded}
+        yield {**common, "ood": name, "nearness": nearness, "examples": member.examples, **rankings}
     if task(config.task).kind == "image":
-        yield from (
-            {**common, **line} for line in _under_corruption(config, process, memory, data, corruptions)
-        )
+        yield from ({**common, **line} for line in _under_corruption(config, process, data, corruptions))
 
 
 def _panel(config: RunConfig) -> tuple[str, ...]:
@@ -154,55 +150,22 @@ def _verdict(config: RunConfig, process: TuringProcess, data: TaskData) -> Verdi
 
 
 def _in_distribution(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
-    """False alarms on the test set, and NLL and ECE after fading."""
-    seen = verdict.observed.test
-    assert seen.labels is not None
-    statistic = seen.uncertainties["unfamiliarity"]
-    ranked = [torch.as_tensor(seen.uncertainties[name]) for name in UNFAMILIARITIES]
+    """False alarms on the test set."""
+    seen = verdict.observed.test.uncertainties
+    ranked = [torch.as_tensor(seen[name]) for name in UNFAMILIARITIES]
     familiarity = memory.p_values(torch.stack(ranked, -1))[:, 0].numpy()
     alarms = {f"false_alarms/{level:g}": float((familiarity <= level).mean()) for level in FALSE_ALARMS}
-    scores = _fit_after_fading(seen.probabilities, seen.labels, statistic, memory)
     return {
         "examples": len(familiarity),
         "calibration_rows": memory.calibration.shape[-1],
         **alarms,
-        **scores,
     }
 
 
-def _fit_after_fading(
-    probabilities: Floats, labels: np.ndarray, statistic: Floats, memory: DomainMemory
-) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    for fade in FADES:
-        found = evaluate_outputs(_faded(probabilities, statistic, memory, fade), labels, "probabilities")
-        scores |= {f"nll/{fade:g}": found.nll, f"ece/{fade:g}": float(found.ece)}
-    return scores
-
-
-def _faded(probabilities: Floats, statistic: Floats, memory: DomainMemory, fade: float) -> Floats:
-    """g p + (1 − g) / K, the mean of the faded belief: g is the same for all draws of a row."""
-    if not fade:
-        return probabilities
-    tail = memory.tail_probability(torch.as_tensor(statistic)).numpy()
-    own = (tail / (tail + fade))[:, None]
-    result: Floats = own * probabilities + (1 - own) / probabilities.shape[1]
-    return result
-
-
-def _faded_auroc(verdict: Verdict, name: str, memory: DomainMemory, fade: float) -> float:
-    sides = (verdict.observed.test, verdict.observed.ood[name])
-    entropies = []
-    for side in sides:
-        faded = _faded(side.probabilities, side.uncertainties["unfamiliarity"], memory, fade)
-        entropies.append(-(faded * np.log(np.maximum(faded, 1e-300))).sum(1))
-    return rank(*entropies).auroc
-
-
 def _under_corruption(
-    config: RunConfig, process: TuringProcess, memory: DomainMemory, data: TaskData, types: Sequence[str]
+    config: RunConfig, process: TuringProcess, data: TaskData, types: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """How familiarity falls with severity, how well it tells which answers are wrong, what fading costs."""
+    """How familiarity falls with severity, and how well it tells which answers are wrong."""
     models = Restored(data.test, [config], [process])
     for severity in SEVERITIES:
         for type in types:
@@ -225,7 +188,6 @@ def _under_corruption(
                 "familiarity": float(familiarity.mean()),
                 "alarms/0.05": float((familiarity <= 0.05).mean()),
                 **_wrong_told(wrong, entropy, unfamiliarity),
-                **_fit_after_fading(probabilities, labels, unfamiliarity, memory),
             }
 
 

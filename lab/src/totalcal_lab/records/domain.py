@@ -1,4 +1,4 @@
-"""The domain benchmark from records: scores as OOD detectors, what fading costs, what corruption does."""
+"""The domain benchmark from records: scores as OOD detectors, and what corruption does."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,6 @@ OPENOOD: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Of OpenOOD's sets those that are here: its far ones have Textures and Places365 as well."""
 
-FADES = ("0", "0.001", "0.003", "0.01")
 _NOTE = "AUROC, %, OOD positive; mean ± standard deviation over seeds; bold: within half a point of the best."
 
 
@@ -64,13 +63,14 @@ def domain_records(root: Path) -> list[Record]:
 
 def panel_table(records: Sequence[Record]) -> Table:
     """One group per model, one row per score, one column per OOD set: the worst first, far before near."""
-    lines = [line for line in with_row_labels(records) if not _is_special(line)]
-    names = _panel(lines)
-    groups = [
-        Group(f"{title}: {model}", _score_rows([line for line in part if line["model"] == model], names))
-        for title, part in _by_task(lines)
-        for model in in_order({line["model"] for line in part})
-    ]
+    labelled = with_row_labels(records)
+    names = _panel([line for line in labelled if not _is_special(line)])
+    groups = []
+    for title, part in _by_task(labelled):
+        for model in in_order({line["model"] for line in part}):
+            mine = [line for line in part if line["model"] == model]
+            rows = _score_rows([line for line in mine if not _is_special(line)], names)
+            groups.append(Group(f"{title}: {model}{_alarms(mine)}", rows))
     return Table(["", "worst", *names], groups, [_NOTE])
 
 
@@ -136,23 +136,6 @@ def _mean(lines: Sequence[Record]) -> dict[str, Summary]:
     return {
         score: summarise(sum(each) / len(each) for each in seeds.values()) for score, seeds in by_seed.items()
     }
-
-
-def fading_table(records: Sequence[Record]) -> Table:
-    """What fading gives and costs, per τ: NLL, ECE, AUROC of the entropy on each set; and false alarms."""
-    lines = with_row_labels(records)
-    names = _panel([line for line in lines if not _is_special(line)])
-    has_corruption = _is_faded_under_corruption(lines)
-    groups = []
-    for title, part in _by_task(lines):
-        for model in in_order({line["model"] for line in part}):
-            mine = [line for line in part if line["model"] == model]
-            rows = [_fade_row(mine, fade, names, has_corruption) for fade in FADES]
-            groups.append(Group(f"{title}: {model} ({_alarms(mine)})", rows))
-    under = ["ECE under corruption, %"] if has_corruption else []
-    header = ["τ", "NLL", "ECE, %", *under, *(f"entropy AUROC, {name}" for name in names)]
-    note = "τ = 0 is no fading. Means over seeds, of NLL and ECE ± standard deviation."
-    return Table(header, groups, [note])
 
 
 def severity_table(records: Sequence[Record]) -> Table:
@@ -227,33 +210,12 @@ def _entry(summary: Summary, best: float) -> Entry:
     return Entry(show("auroc", summary), summary.mean >= best - 0.005, summary.mean)
 
 
-def _fade_row(lines: Sequence[Record], fade: str, names: Sequence[str], has_corruption: bool) -> list[Entry]:
-    own = [line for line in lines if line["ood"] == NO_OOD]
-    nll = summarise(line[f"nll/{fade}"] for line in own)
-    ece = summarise(line[f"ece/{fade}"] for line in own)
-    corrupted = [
-        line[f"ece/{fade}"] for line in lines if line["ood"].startswith(CORRUPTION) and f"ece/{fade}" in line
-    ]
-    under = [Entry(f"{100 * summarise(corrupted).mean:.1f}" if corrupted else "")] if has_corruption else []
-    told = _by_set(lines, f"auroc_faded/{fade}", names)
-    return [
-        Entry(fade),
-        Entry(show("nll", nll, 3)),
-        Entry(show("ece", ece, 2)),
-        *under,
-        *(Entry(f"{100 * told[name].mean:.1f}") if name in told else Entry("") for name in names),
-    ]
-
-
-def _is_faded_under_corruption(lines: Iterable[Record]) -> bool:
-    """Whether any record has the ECE of faded beliefs there."""
-    return any(line["ood"].startswith(CORRUPTION) and f"ece/{FADES[0]}" in line for line in lines)
-
-
 def _alarms(lines: Sequence[Record]) -> str:
     own = [line for line in lines if line["ood"] == NO_OOD]
+    if not own:
+        return ""
     five, one = (summarise(line[f"false_alarms/{level}"] for line in own) for level in ("0.05", "0.01"))
-    return f"false alarms on the test set at 5 % and 1 %: {show('error', five)} and {show('error', one)}"
+    return f" (false alarms on the test set at 5 % and 1 %: {show('error', five)} and {show('error', one)})"
 
 
 def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -> list[Entry]:
@@ -267,7 +229,6 @@ TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(
         "summary": summary_table,
         "openood": openood_table,
         "panel": panel_table,
-        "fading": fading_table,
         "severity": severity_table,
     }
 )

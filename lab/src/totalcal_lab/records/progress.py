@@ -264,26 +264,19 @@ class Gathered(NamedTuple):
 def gather(runs: Path, target: Path) -> Gathered:
     """The records of the finished runs beneath `runs`, added to `target`; a run that was there is replaced.
 
-    Beside `fashion.jsonl` stand `fashion.timing.jsonl`, the hours, and `fashion.corruptions.jsonl` and
-    `fashion.domain.jsonl` if there are any. What came from other folders, or from another machine, stays.
+    Beside `fashion.jsonl` stand `fashion.corruptions.jsonl` and `fashion.domain.jsonl` if there are any. What
+    came from other folders, or from another machine, stays.
     """
     if target.suffix != ".jsonl":
         raise InputError(f"records are kept as JSON lines: a name that ends in .jsonl, not {target.name!r}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     records = _merged(target, finished_records(runs), ("config",))
     finished = finished_runs(runs)
-    hours = [_hours(run) for run in finished]
-    _merged(timing_file(target), hours, ("config",))
     spoiled = [_rounded(line) for line in under_corruption(finished)]
     corrupted = _merged(corruptions_file(target), spoiled, ("config", "corruption", "severity"))
     remembered = [_rounded(line) for line in domain_lines(finished)]
     domain = _merged(domain_file(target), remembered, ("config", "ood", "severity"))
     return Gathered(records, corrupted, domain)
-
-
-def timing_file(records: Path) -> Path:
-    """Where the timing of gathered records is kept: beside them."""
-    return records.with_suffix(".timing.jsonl")
 
 
 def corruptions_file(records: Path) -> Path:
@@ -309,13 +302,6 @@ def _order(line: Record, identity: tuple[str, ...]) -> tuple[Any, ...]:
     """Seed by seed, as the grid runs them; nothing depends on where or when a run took place."""
     run = line["task"], line["preset"], line["seed"], place(line["model"])
     return (*run, *(line.get(key) or 0 for key in identity))
-
-
-def _hours(run: RunFolder) -> Line:
-    config = run.config
-    named = {key: config[key] for key in ("task", "preset", "model", "seed", "settings")}
-    seconds = run.timing.seconds_by_epoch
-    return {**named, "config": run.name, "epochs": len(seconds), "seconds": round(sum(seconds), 1)}
 
 
 def _rounded(line: Record) -> Line:
