@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 GRID = (DOCS / "grid.md").read_text(encoding="utf-8")
 FORMATS = (DOCS / "formats.md").read_text(encoding="utf-8")
 RECORDS = sorted((DOCS / "results" / "records").glob("*.jsonl"))
-OF_STUDIES = {"learning", "people", "sizes"}  # and not of runs
+OF_STUDIES = {"hours", "learning", "people", "sizes"}  # and not of runs
 RECORDS = [file for file in RECORDS if file.stem not in OF_STUDIES]
 OF_THE_TRUTH = {"kl", "risk_correlation"}  # not in records: `totalcal-lab truth generated` prints them
 
