@@ -106,7 +106,7 @@ def test_what_decisions_cost_on_test_rows_is_said_with_an_interval():
     answers = (prediction.probabilities.numpy() @ matrix).argmin(1)
     paid = matrix[labels[500:].numpy(), answers]
     decided = np.where(np.array(prediction.decision) == "accept", paid, 0.4)
-    assert f"cost {decided.mean():.4g} per test row" in report.to_markdown()
+    assert f"cost {decided.mean():.4g} per row" in report.to_markdown()
     assert f"to answer all would have cost {paid.mean():.4g}" in report.to_html()
     assert report.after.answers.tolist() == answers.tolist()
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from totalcal.calibration.calibrator import NoCalibrator
-from totalcal.decisions.costs import mean_with_interval
 from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.inputs import Inputs, as_class_numbers, as_inputs, blocks, check_labels, joined, labelled
@@ -76,6 +75,10 @@ def report_on(
             )
         )
         examples += _examples(rows, prediction, name)
+    gate, paid = model.gate, ""
+    if gate is not None and gate.costs is not None:
+        probabilities, accepted = plain(after.probabilities), np.array(after.decision) == ACCEPT
+        paid = gate.costs.told(gate.answers(probabilities), accepted, labels.numpy(), probabilities.shape[1])
     return ModelReport(
         title=str(model).partition("\n")[0].partition(":")[0],
         classes=tuple(map(str, model.classes or range(model.process.num_classes))),
@@ -85,7 +88,7 @@ def report_on(
         domains=tuple(domains),
         covers=tuple(_covers(model, after, labels.numpy())),
         by_class=tuple(_by_class(model, after, labels.numpy())),
-        paid=_paid(model, after, labels.numpy()),
+        paid=paid,
         examples=tuple(examples),
         story=None if model.summary is None else str(model.summary),
         promise="" if model.gate is None else model.gate.promise,
@@ -151,23 +154,6 @@ def _by_class(model: "Model", prediction: Predictive, labels: Any) -> Iterator[C
 
 def _mean(flags: Any) -> float | None:
     return float(flags.mean()) if len(flags) else None
-
-
-def _paid(model: "Model", prediction: Predictive, labels: Any) -> str:
-    """What the decisions cost on the test rows, where costs decide."""
-    gate = model.gate
-    if gate is None or gate.costs is None:
-        return ""
-    probabilities = plain(prediction.probabilities)
-    classes, answers = probabilities.shape[1], gate.answers(probabilities)
-    accepted = np.array(prediction.decision) == ACCEPT
-    paid = gate.costs.paid(answers, accepted, labels, classes)
-    mean, low, high = mean_with_interval(paid, gate.costs.largest(classes))
-    every = gate.costs.paid(answers, np.ones(len(labels), dtype=bool), labels, classes).mean()
-    return (
-        f"the decisions cost {mean:.4g} per test row (95 %: {low:.4g} to {high:.4g}); to answer all would "
-        f"have cost {every:.4g}, to ask about all {gate.costs.ask:.4g}"
-    )
 
 
 def _labelled(model: "Model", test: Rows, batch_size: int) -> tuple[Any, Tensor]:

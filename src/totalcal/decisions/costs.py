@@ -132,6 +132,17 @@ class Costs:
         """What each row of known class cost."""
         return np.where(accepted, self.matrix(classes)[truth, answers], self.ask)
 
+    def told(self, answers: Integers, accepted: Any, truth: Integers, classes: int) -> str:
+        """What rows of known class cost, with an interval, in words."""
+        mean, low, high = mean_with_interval(
+            self.paid(answers, accepted, truth, classes), self.largest(classes)
+        )
+        every = self.paid(answers, np.ones(len(truth), dtype=bool), truth, classes).mean()
+        return (
+            f"the decisions cost {mean:.4g} per row (95 %: {low:.4g} to {high:.4g}), where to answer all "
+            f"would have cost {every:.4g}, to ask about all {self.ask:.4g}"
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a file."""
         return asdict(self)

@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from totalcal.decisions.costs import Costs, mean_with_interval
-from totalcal.decisions.gate import ACCEPT, ASK, NOT_MY_DOMAIN, Bar, Gate, HeldOutRates
+from totalcal.decisions.costs import Costs
+from totalcal.decisions.gate import ASK, NOT_MY_DOMAIN, Bar, Gate, HeldOutRates
 from totalcal.decisions.rules import (
+    Coverage,
     FalseRejection,
     Flags,
     Risk,
@@ -44,7 +45,7 @@ from totalcal.types import Predictive
 from totalcal.uncertainties import CONFIDENCE, EXPECTED_COST, FAMILIARITY, UNFAMILIARITY
 
 _ALWAYS_ASK = -1.0  # below any entropy
-_MOST_NAMES = 12
+_MOST_NAMES, _MOST_GROUPS = 12, 4
 
 
 @dataclass(frozen=True)
@@ -189,26 +190,6 @@ def decide(choice: Choice | None, held_out: HeldOut, alpha: float, beta: float) 
     return replace(gate, promise=f"{gate.promise}; {none}")
 
 
-class _Groups(NamedTuple):
-    """Rows by the group of the class predicted for them."""
-
-    of_class: tuple[int, ...]
-    predicted: Integers
-
-    @property
-    def is_one(self) -> bool:
-        return len(set(self.of_class)) == 1
-
-    @property
-    def rows(self) -> list[Flags]:
-        """Which rows belong to group 0, 1, …"""
-        found = np.array(self.of_class)[self.predicted]
-        return [np.asarray(found == group) for group in range(max(self.of_class) + 1)]
-
-    def by_class(self, values: Sequence[float]) -> tuple[float, ...] | None:
-        return None if self.is_one else tuple(values[group] for group in self.of_class)
-
-
 def _by_groups(
     rule: Rule, held_out: HeldOut, alpha: float, of_class: tuple[int, ...], lenient: bool = False
 ) -> Gate:
@@ -216,17 +197,26 @@ def _by_groups(
     prediction = held_out.prediction
     probabilities, truth = check_predictions(prediction.probabilities, held_out.labels)
     predicted = probabilities.argmax(1)
-    groups = _Groups(of_class, predicted)
+    of_row = np.array(of_class)[predicted]
+    groups = [np.asarray(of_row == group) for group in range(max(of_class) + 1)]
+    each = ", for each predicted class" if len(set(of_class)) > 1 else ""
     bars: list[Bar] = []
     promises: list[str] = []
     alone: set[int] = set()
     familiar = np.ones(len(truth), dtype=bool)
     if prediction.domain is not None:
-        bar, familiar, said, alone = _familiarity_bar(prediction, alpha, groups)
-        bars += [bar] if bar is not None else []
+        unfamiliarity = plain(prediction.unfamiliarity).astype(np.float64)
+        found, familiar, said, alone = _familiarity_bar(unfamiliarity, alpha, groups, of_class)
+        bars += [found] if found is not None else []
         promises.append(said)
+    if bars and isinstance(rule, Coverage) and rule.share > 1 - alpha + 1e-9:
+        raise GateError(
+            f'{_percent(alpha)} of the inputs may be "{NOT_MY_DOMAIN}", so {_percent(rule.share)} cannot be '
+            f"accepted: ask for {_percent(1 - alpha)} or less, or for a lower alpha."
+        )
     try:
-        bar, more = _entropy_bar(rule, plain(prediction.entropy), predicted != truth, familiar, groups)
+        entropy = plain(prediction.entropy).astype(np.float64)
+        bar, more = _entropy_bar(rule, entropy, predicted != truth, familiar, groups, of_class)
     except GateError as reason:
         if not lenient:
             raise
@@ -234,19 +224,14 @@ def _by_groups(
         if not bars:
             raise GateError("; ".join(promises)) from reason
         return _gate(bars, promises, held_out)
-    each = "" if groups.is_one else ", for each predicted class"
-    promises.append(_promise(rule, len(bars)) + each)
-    alone |= more
-    nothing = "always asked about" if isinstance(rule, Risk) else "decided by the thresholds of all rows"
-    promises += exceptions(groups.of_class, alone, held_out.classes, nothing)
-    return _gate([*bars, bar], promises, held_out)
-
-
-def _promise(rule: Rule, others: int) -> str:
     if isinstance(rule, FalseRejection):
-        of = "the others that are" if others else "the inputs"
-        return f'at most {_percent(rule.rate)} of {of} answered correctly are "{ASK}"'
-    return f'{rule.promise}: the others are "{ASK}"'
+        of = "the others that are" if bars else "the inputs"
+        promises.append(f'at most {_percent(rule.rate)} of {of} answered correctly are "{ASK}"{each}')
+    else:
+        promises.append(rule.promise + each)
+    nothing = "always asked about" if isinstance(rule, Risk) else "decided by the thresholds of all rows"
+    promises += exceptions(of_class, alone | more, held_out.classes, nothing)
+    return _gate([*bars, bar], promises, held_out)
 
 
 def _percent(rate: float) -> str:
@@ -254,60 +239,70 @@ def _percent(rate: float) -> str:
 
 
 def _familiarity_bar(
-    prediction: Predictive, alpha: float, groups: _Groups
+    unfamiliarity: Floats, alpha: float, groups: Sequence[Flags], of_class: tuple[int, ...]
 ) -> tuple[Bar | None, Flags, str, set[int]]:
     """The bar, the rows that are familiar, what is promised, and the groups that it is not promised to."""
-    unfamiliarity = plain(prediction.unfamiliarity).astype(np.float64)
-    familiar = np.ones(len(unfamiliarity), dtype=bool)
     fewest = math.ceil(1 / alpha - 1e-9) - 1
     if len(unfamiliarity) < fewest:
         said = f'"{NOT_MY_DOMAIN}" at {_percent(alpha)} cannot be promised: it takes {fewest} rows'
-        return None, familiar, f"{said}, not {len(unfamiliarity)}", set()
-    if groups.is_one:
+        return None, np.ones(len(unfamiliarity), bool), f"{said}, not {len(unfamiliarity)}", set()
+    if len(set(of_class)) == 1:
         bar = Bar(FAMILIARITY, alpha, NOT_MY_DOMAIN)
         said = f'at most {_percent(alpha)} of inputs like the held-out ones are "{NOT_MY_DOMAIN}"'
         return bar, ~most_unfamiliar(unfamiliarity, alpha), said, set()
     pooled = conformal_quantile(unfamiliarity, 1 - alpha, "rows")
+    familiar = unfamiliarity <= pooled
     alone: set[int] = set()
     limits = []
-    for number, rows in enumerate(groups.rows):
+    for number, rows in enumerate(groups):
         if rows.sum() >= fewest:
             limits.append(conformal_quantile(unfamiliarity[rows], 1 - alpha, "rows"))
             familiar[rows] = ~most_unfamiliar(unfamiliarity[rows], alpha)
         else:
             limits.append(pooled)
-            familiar[rows] = unfamiliarity[rows] <= pooled
             alone.add(number)
     said = f'at most {_percent(alpha)} of inputs of each predicted class are "{NOT_MY_DOMAIN}"'
-    return Bar(UNFAMILIARITY, pooled, NOT_MY_DOMAIN, groups.by_class(limits)), familiar, said, alone
+    by_class = tuple(limits[group] for group in of_class)
+    return Bar(UNFAMILIARITY, pooled, NOT_MY_DOMAIN, by_class), familiar, said, alone
 
 
 def _entropy_bar(
-    rule: Rule, entropy: Floats, wrong: Flags, familiar: Flags, groups: _Groups
+    rule: Rule,
+    entropy: Floats,
+    wrong: Flags,
+    familiar: Flags,
+    groups: Sequence[Flags],
+    of_class: tuple[int, ...],
 ) -> tuple[Bar, set[int]]:
-    """The bar among familiar rows, and the groups that it promises nothing to."""
-    entropy = entropy.astype(np.float64)
-    if groups.is_one:
+    """The bar, and the groups that it promises nothing to."""
+
+    def threshold(rows: Flags) -> float:
+        if isinstance(rule, Coverage):  # of all inputs; those that are not my domain are not accepted
+            return rule.threshold(np.where(familiar, entropy, np.inf)[rows], wrong[rows])
+        return rule.threshold(entropy[rows & familiar], wrong[rows & familiar])
+
+    everything = np.ones_like(familiar)
+    if len(set(of_class)) == 1:
         right = int((familiar & ~wrong).sum())
         if isinstance(rule, FalseRejection) and right < rule.fewest_rows:
             raise GateError(
                 f"a rate of {rule.rate:.3g} takes {rule.fewest_rows} correct answers, and there are {right}. "
                 "Hold out more rows, or allow a higher rate."
             )
-        return Bar("entropy", rule.threshold(entropy[familiar], wrong[familiar]), ASK), set()
+        return Bar("entropy", threshold(everything), ASK), set()
     asks = isinstance(rule, Risk)  # where nothing can be promised
-    pooled = _ALWAYS_ASK if asks else rule.threshold(entropy[familiar], wrong[familiar])
+    pooled = _ALWAYS_ASK if asks else threshold(everything)
     limits, alone = [], set()
-    for number, rows in enumerate(groups.rows):
+    for number, rows in enumerate(groups):
         try:
-            limits.append(rule.threshold(entropy[rows & familiar], wrong[rows & familiar]))
+            limits.append(threshold(rows))
         except GateError as error:
             limits.append(pooled)
             alone.add(number)
             reason = error
     if asks and len(alone) == len(limits):
         raise GateError(f"of no predicted class can this be promised. Of the last: {reason}")
-    return Bar("entropy", pooled, ASK, groups.by_class(limits)), alone
+    return Bar("entropy", pooled, ASK, tuple(limits[group] for group in of_class)), alone
 
 
 def most_unfamiliar(statistic: Floats, alpha: float) -> Flags:
@@ -331,23 +326,17 @@ def exceptions(
     without = [name for group, names in members.items() if group in alone for name in names]
     said = []
     if together:
-        shown: list[str] = []
-        left = _MOST_NAMES
-        for each in together:
-            if left <= 0:
-                break
-            shown.append(_listed(each, left))
-            left -= len(each)
-        more = f" and {len(together) - len(shown)} groups more" if len(shown) < len(together) else ""
-        said.append(f"too rare for a promise of their own, and taken together: {' | '.join(shown)}{more}")
+        shown = " | ".join(map(_listed, together[:_MOST_GROUPS]))
+        more = f" and {len(together) - _MOST_GROUPS} groups more" if len(together) > _MOST_GROUPS else ""
+        said.append(f"too rare for a promise of their own, and taken together: {shown}{more}")
     if without:
         said.append(f"no promise of their own, for too few rows, and {nothing}: {_listed(without)}")
     return said
 
 
-def _listed(names: Sequence[Any], most: int = _MOST_NAMES) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+def _listed(names: Sequence[Any]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(map(str, names[:_MOST_NAMES])) + more
 
 
 def _by_hand(choice: Thresholds, held_out: HeldOut, alpha: float) -> Gate:
@@ -360,13 +349,13 @@ def _by_hand(choice: Thresholds, held_out: HeldOut, alpha: float) -> Gate:
     for value in (*choice.by_class.values(), choice.default):
         if not 0 <= value <= 1:
             raise GateError(f"a threshold of confidence lies between 0 and 1, but is {value}.")
-    limits = tuple(float(choice.by_class.get(name, choice.default)) for name in known)
     bars: list[Bar] = []
     promises: list[str] = []
     if held_out.prediction.domain is not None:
-        one = _Groups((0,) * len(known), held_out.labels)
-        bar, _, said, _ = _familiarity_bar(held_out.prediction, alpha, one)
+        unfamiliarity = plain(held_out.prediction.unfamiliarity).astype(np.float64)
+        bar, _, said, _ = _familiarity_bar(unfamiliarity, alpha, [], (0,))
         bars, promises = [bar] if bar is not None else [], [said]
+    limits = tuple(float(choice.by_class.get(name, choice.default)) for name in known)
     bars.append(Bar(CONFIDENCE, choice.default, ASK, limits))
     promises.append(f'"{ASK}" below thresholds given by hand, so nothing is promised of it')
     return _gate(bars, promises, held_out)
@@ -380,22 +369,18 @@ def _of_costs(costs: Costs, held_out: HeldOut) -> Gate:
     bars = [Bar(FAMILIARITY, costs.least_familiarity, NOT_MY_DOMAIN)] if remembers else []
     bars.append(Bar(EXPECTED_COST, costs.ask, ASK))
     gate = _gate(bars, [], held_out, costs)
-    accepted = np.array([verdict == ACCEPT for verdict in gate(prediction).verdicts])
-    answers, classes = costs.answers(probabilities), probabilities.shape[1]
-    paid = mean_with_interval(costs.paid(answers, accepted, truth, classes), costs.largest(classes))
-    without = costs.paid(answers, np.ones(len(truth), dtype=bool), truth, classes).mean()
+    accepted = gate(prediction).accepted
     expected = np.where(accepted, costs.expected(probabilities), costs.ask).mean()
     promises = [
-        f"the decision of least expected cost: {expected:.4g} per input, and {paid[0]:.4g} on {len(truth)} "
-        f"held-out rows (95 %: {paid[1]:.4g} to {paid[2]:.4g}); to answer all would cost "
-        f"{without:.4g}, to ask about all {costs.ask:.4g}"
+        f"the decision of least expected cost: {expected:.4g} per input; on {len(truth)} held-out rows "
+        + costs.told(costs.answers(probabilities), accepted, truth, probabilities.shape[1])
     ]
     if remembers:
         promises.append(
             f'"{NOT_MY_DOMAIN}" at a familiarity of {costs.least_familiarity:.2g} or less, for '
             f"{costs.ood:.2g} of inputs from elsewhere at {costs.miss_ood:.4g} each"
         )
-    return _gate(bars, promises, held_out, costs)
+    return replace(gate, promise="; ".join(promises))
 
 
 def _gate(
@@ -405,5 +390,5 @@ def _gate(
     empty = HeldOutRates.of(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool))
     gate = Gate(tuple(bars), "; ".join(promises), empty, prediction.sampling, costs)
     probabilities, truth = check_predictions(prediction.probabilities, held_out.labels)
-    rates = HeldOutRates.of(gate(prediction).accepted, gate.answers(probabilities) != truth)
-    return Gate(gate.bars, gate.promise, rates, gate.sampling, costs)
+    wrong = gate.answers(probabilities) != truth
+    return replace(gate, on_held_out=HeldOutRates.of(gate(prediction).accepted, wrong))
