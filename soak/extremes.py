@@ -24,7 +24,7 @@ import totalcal
 from totalcal import scores
 from totalcal.decisions import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import InputError, TotalcalError
 from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp

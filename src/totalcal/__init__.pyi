@@ -21,7 +21,7 @@ from .decisions import Risk as Risk
 from .decisions import Thresholds as Thresholds
 from .decisions import judge_scores as judge_scores
 from .decisions.monitor import Monitor as Monitor
-from .decisions.predictions import PredictionSets as PredictionSets
+from .decisions.sets import PredictionSets as PredictionSets
 from .estimators import ANPClassifier as ANPClassifier
 from .estimators import BNNClassifier as BNNClassifier
 from .estimators import EDLClassifier as EDLClassifier

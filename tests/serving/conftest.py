@@ -13,7 +13,7 @@ import totalcal
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import FalseRejection, Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.files.saved import Model
 from totalcal.serving.guard import Limits
 from totalcal.serving.listening import server

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import totalcal
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import InputError
 from totalcal.files.predicting.answers import answers
 from totalcal.files.predicting.inputs import rows_of

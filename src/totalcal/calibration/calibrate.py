@@ -23,8 +23,8 @@ from totalcal.decisions.deciding import Choice, HeldOut, PerClass, decide, excep
 from totalcal.decisions.discoveries import promise_of_discoveries
 from totalcal.decisions.gate import Gate
 from totalcal.decisions.monitor import Monitor, watched_scores
-from totalcal.decisions.predictions import PredictionSets, fewest_rows
 from totalcal.decisions.rules import check_share, rows_for
+from totalcal.decisions.sets import PredictionSets, fewest_rows
 from totalcal.errors import GateError, InputError, LabelError
 from totalcal.files.saved import ClassName, Model
 from totalcal.files.steps import Steps, columns_of

@@ -8,9 +8,9 @@ from totalcal.decisions.gate import (
     Decisions,
     Gate,
     HeldOutRates,
+    predict_like,
 )
 from totalcal.decisions.judging import JudgedScores, judge_scores
-from totalcal.decisions.predictions import predict_like
 from totalcal.decisions.rules import Coverage, FalseRejection, Risk, Rule
 from totalcal.uncertainties import UNCERTAINTIES, uncertainty
 

@@ -13,12 +13,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from totalcal.decisions.costs import Costs
-from totalcal.decisions.predictions import held_out_blocks, predict_like
 from totalcal.decisions.rules import FalseRejection, Flags, Rule, is_accepted
 from totalcal.errors import GateError, InputError
-from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, class_numbers, plain
-from totalcal.scores.external import eval_mode
-from totalcal.scores.streaming import Rows
+from totalcal.scores.arrays import (
+    Floats,
+    Integers,
+    Values,
+    check_predictions,
+    class_names,
+    class_numbers,
+    plain,
+)
+from totalcal.scores.external import distribution_of, eval_mode, takes_draws
+from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.types import BY_MOMENTS, DETERMINISTIC, Draws, Predictive, Sampling
 from totalcal.uncertainties import (
     CONFIDENCE,
@@ -205,20 +212,27 @@ class Gate:
             >>> gate.on_held_out.coverage >= 0.9
             True
         """
-        score = UNFAMILIARITY if score == FAMILIARITY else score
-        parts: list[_HeldOut] = []
+        paired = numbered(held_out if labels is None else (held_out, labels), class_names(model))
+        takes_tables = distribution_of(model) is not None
+        parts, truths = [], []
         with eval_mode(model):
-            for inputs, numbers in held_out_blocks(model, held_out, labels, batch_size):
-                parts.append(_HeldOut.of(predict_like(model, inputs, draws, seed), numbers, score))
+            for inputs, truth in [paired] if takes_tables else labelled_blocks(paired, batch_size):
+                if truth is None:
+                    raise InputError(
+                        "a gate is fitted on labels, and the held-out set has none. Give Gate.fit(model, "
+                        "inputs, labels), or batches of (inputs, labels)."
+                    )
+                parts.append(predict_like(model, inputs, draws, seed))
+                truths.append(plain(truth))
         if not parts:
             raise InputError("the held-out set is empty; a threshold needs rows with labels.")
-        found = _HeldOut.joined(parts)
+        found = Predictive.joined(parts)
         if draws != "auto" and found.sampling.draws not in (0, draws):
             raise InputError(
                 f"{draws} draws were asked for, but the predictions of this {type(model).__name__} have "
                 f"{found.sampling.draws}: that is its own setting. Set it there, and leave `draws` out."
             )
-        return cls._from(found, _rule(rule), score)
+        return cls.fitted(found, np.concatenate(truths), rule, score)
 
     @classmethod
     def fitted(
@@ -253,16 +267,24 @@ class Gate:
             >>> Gate.fitted(prediction, prediction.probabilities.argmax(1)).bars[0].score
             'entropy'
         """
+        if rule is None or isinstance(rule, int | float):
+            rule = FalseRejection() if rule is None else FalseRejection(rule)
+        if not hasattr(rule, "threshold"):
+            raise GateError(
+                f"a rule is a rate, such as 0.05, or one of totalcal.decisions, as Risk(0.02), not {rule!r}."
+            )
         score = UNFAMILIARITY if score == FAMILIARITY else score
-        found = _HeldOut.of(prediction, class_numbers(labels, classes), score)
-        return cls._from(found, _rule(rule), score)
-
-    @classmethod
-    def _from(cls, found: "_HeldOut", rule: Rule, score: str) -> Self:
-        threshold = rule.threshold(_telling(found.values, score), found.wrong)
-        bar = Bar(score, threshold, "too uncertain")
-        accepted = ~bar.rejects(found.values, found.predicted)
-        return cls((bar,), rule.promise, HeldOutRates.of(accepted, found.wrong), found.sampling)
+        probabilities, truth = check_predictions(prediction.probabilities, class_numbers(labels, classes))
+        values, predicted = uncertainty(prediction, score), probabilities.argmax(1)
+        if len(values) > 1 and values.max() == values.min():
+            raise GateError(
+                f"the {score} is {values[0]:.4g} for all {len(values)} held-out rows, so it tells none "
+                "apart. This model has no such uncertainty: use another score, such as entropy."
+            )
+        wrong = predicted != truth
+        bar = Bar(score, rule.threshold(values, wrong), "too uncertain")
+        rates = HeldOutRates.of(~bar.rejects(values, predicted), wrong)
+        return cls((bar,), rule.promise, rates, prediction.sampling)
 
     def __call__(self, prediction: Predictive) -> Decisions:
         """What to do with each row; the first bar that rejects it gives verdict and reason.
@@ -270,7 +292,12 @@ class Gate:
         Raises:
             GateError: If the predictions were made with other draws than those the gate was fitted on.
         """
-        self._check(prediction)
+        if prediction.sampling != self.sampling:
+            raise GateError(
+                f"the gate was fitted on predictions {self.sampling}, but these were made "
+                f"{prediction.sampling}: scores of other draws differ, and the promise does not hold for "
+                "them. Use gate.decide(model, inputs), which makes them alike, or fit a gate on these."
+            )
         rows = len(prediction.probabilities)
         verdicts, reasons = [ACCEPT] * rows, [""] * rows
         predicted = plain(prediction.probabilities).argmax(1)
@@ -346,34 +373,6 @@ class Gate:
         costs = None if content["costs"] is None else Costs.from_json(content["costs"])
         return cls(tuple(bars), content["promise"], HeldOutRates(**content["on_held_out"]), sampling, costs)
 
-    def _check(self, prediction: Predictive) -> None:
-        if prediction.sampling != self.sampling:
-            raise GateError(
-                f"the gate was fitted on predictions {self.sampling}, but these were made "
-                f"{prediction.sampling}: scores of other draws differ, and the promise does not hold for "
-                "them. Use gate.decide(model, inputs), which makes them alike, or fit a gate on these."
-            )
-
-
-class _HeldOut(NamedTuple):
-    """What is needed of held-out rows: a few numbers per row, and how they came about."""
-
-    values: Floats
-    predicted: Integers
-    wrong: Flags
-    sampling: Sampling
-
-    @classmethod
-    def of(cls, prediction: Predictive, labels: Values, score: str) -> "_HeldOut":
-        _, truth = check_predictions(prediction.probabilities, labels)
-        predicted = plain(prediction.probabilities).argmax(1)
-        return cls(uncertainty(prediction, score), predicted, predicted != truth, prediction.sampling)
-
-    @classmethod
-    def joined(cls, parts: Sequence["_HeldOut"]) -> "_HeldOut":
-        values, predicted, wrong = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        return cls(values, predicted, wrong, parts[0].sampling)
-
 
 def _sampling(content: Mapping[str, Any]) -> Sampling:
     draws, seed = content["draws"], content["seed"]
@@ -387,25 +386,18 @@ def _sampling(content: Mapping[str, Any]) -> Sampling:
     return Sampling(draws, seed)
 
 
-def _rule(given: Rule | float | None) -> Rule:
-    """A number is a rate of false rejections."""
-    if given is None or isinstance(given, int | float):
-        return FalseRejection() if given is None else FalseRejection(given)
-    if not hasattr(given, "threshold"):
-        raise GateError(
-            f"a rule is a rate, such as 0.05, or one of totalcal.decisions, as Risk(0.02), not {given!r}."
+def predict_like(model: Any, inputs: Any, draws: Draws, seed: int | None) -> Predictive:
+    """Predictions of any model, an estimator's distribution included, with draws of a seed."""
+    predict = distribution_of(model) or getattr(model, "predict", None)
+    prediction = None
+    if predict is not None and takes_draws(predict):
+        prediction = predict(inputs, draws=draws, seed=seed or 0)
+    if not isinstance(prediction, Predictive):
+        raise InputError(
+            f"a gate needs a model whose `predict` gives a Predictive, but got a {type(model).__name__}. "
+            "Wrap it: from_module(module, kind) or from_sklearn(classifier) of totalcal.scores."
         )
-    return given
-
-
-def _telling(values: Floats, score: str) -> Floats:
-    """A score that differs between rows: a term that a model does not have is the same everywhere."""
-    if len(values) > 1 and values.max() == values.min():
-        raise GateError(
-            f"the {score} is {values[0]:.4g} for all {len(values)} held-out rows, so it tells none apart. "
-            "This model has no such uncertainty: use another score, such as entropy."
-        )
-    return values
+    return prediction
 
 
 def _share(flags: Flags) -> float:

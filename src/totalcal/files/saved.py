@@ -28,7 +28,7 @@ from totalcal.data.preprocessing import PictureSteps, Preprocessing
 from totalcal.decisions import Decisions, Gate
 from totalcal.decisions.discoveries import Discoveries, check_one_score, discoveries
 from totalcal.decisions.monitor import Monitor
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import GateError, InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.reading import MOST_AXES

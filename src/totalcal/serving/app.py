@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal import __version__
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
 from totalcal.files.budget import BusyError
 from totalcal.files.predicting.answers import Answers, names_of_classes, p_value_names, score_names

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import totalcal
 from totalcal import BNNClassifier, Model, export
-from totalcal.decisions.predictions import PredictionSets
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import ContextError, ExportError, GateError, InputError, UnknownNameError
 from totalcal.files.predicting.exported import open_exported
 from totalcal.parts.moments import NoMomentRuleError

@@ -21,8 +21,8 @@ from torch.overrides import TorchFunctionMode
 import totalcal
 from totalcal.decisions import Bar, Gate
 from totalcal.decisions.costs import Costs
-from totalcal.decisions.predictions import PredictionSets
 from totalcal.decisions.rules import ROUNDING
+from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
 from totalcal.files.saved import Model

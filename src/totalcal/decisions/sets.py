@@ -1,4 +1,4 @@
-"""Predictions that gates can be fitted on, and conformal prediction sets made from them.
+"""Conformal prediction sets.
 
 A set holds the classes that cannot be ruled out. A score says how little a class suits a row. The threshold
 is the ⌈coverage · (n + 1)⌉-th smallest score of the true classes of n held-out rows, so that the set of
@@ -7,7 +7,7 @@ whatever the model.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,53 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.decisions.rules import Flags, conformal_quantile, is_accepted
-from totalcal.errors import GateError, InputError, UnknownNameError
-from totalcal.scores.arrays import (
-    Floats,
-    Integers,
-    Values,
-    check_predictions,
-    class_names,
-    class_numbers,
-    plain,
-)
-from totalcal.scores.external import distribution_of, takes_draws
-from totalcal.scores.streaming import Rows, labelled_blocks, numbered
-from totalcal.types import DETERMINISTIC, Draws, Predictive, Sampling
-
-Labels = npt.NDArray[Any]
-
-
-def predict_like(model: Any, inputs: Any, draws: Draws, seed: int | None) -> Predictive:
-    """Predictions of any model, an estimator's distribution included, with draws of a seed."""
-    predict = distribution_of(model) or getattr(model, "predict", None)
-    prediction = None
-    if predict is not None and takes_draws(predict):
-        prediction = predict(inputs, draws=draws, seed=seed or 0)
-    if not isinstance(prediction, Predictive):
-        raise InputError(
-            f"a gate needs a model whose `predict` gives a Predictive, but got a {type(model).__name__}. "
-            "Wrap it: from_module(module, kind) or from_sklearn(classifier) of totalcal.scores."
-        )
-    return prediction
-
-
-def held_out_blocks(model: Any, held_out: Rows, labels: Any, size: int) -> Iterator[tuple[Any, Labels]]:
-    """Inputs in blocks, with their labels as class numbers; an estimator takes its table whole."""
-    names = class_names(model)
-    if distribution_of(model) is not None:
-        table, given = (held_out, labels) if labels is not None else held_out
-        yield table, class_numbers(given, names)
-        return
-    paired = numbered(held_out if labels is None else (held_out, labels), names)
-    for inputs, truth in labelled_blocks(paired, size):
-        if truth is None:
-            raise InputError(
-                "a gate is fitted on labels, and the held-out set has none. Give Gate.fit(model, inputs, "
-                "labels), or batches of (inputs, labels)."
-            )
-        yield inputs, plain(truth)
-
+from totalcal.errors import GateError, UnknownNameError
+from totalcal.scores.arrays import Floats, Integers, Values, check_predictions, plain
+from totalcal.types import DETERMINISTIC, Predictive, Sampling
 
 Method = Literal["aps", "raps", "split"]
 _MOST_SCORES = 5000
