@@ -76,6 +76,39 @@ def test_five_hundred_long_streams_raise_no_more_alarms_than_promised(held_out, 
     assert false_alarms(500, held_out, 5000, ties) <= 40  # 500 · 0.05 = 25; P(X > 40) < 0.2 %
 
 
+def alarms_of_servers(repetitions, rows):
+    """Of so many services of one model, each of two servers that are stopped and started and then merged.
+
+    Six scores that depend on each other are watched, and labels come for half of the rows.
+    """
+    names = "unfamiliarity", "far_from_domain", "far_from_classes", "entropy", "nll", "overconfidence"
+    alarms = 0
+    for seed in range(repetitions):
+        noise = np.random.default_rng(seed)
+        drawn = noise.exponential(size=(1, 100 + 2 * rows)) + noise.exponential(size=(6, 100 + 2 * rows))
+        held_out, *streams = np.split(drawn, [100, 100 + rows], 1)
+        start = Monitor.start(dict(zip(names, held_out, strict=True)), false_alarms=0.05)
+        servers = []
+        for stream in streams:
+            server = start.for_another_stream(int(noise.integers(2**60)))
+            for part in np.array_split(stream, 4, axis=1):
+                server.update(dict(zip(names[:4], part, strict=False)))
+                server = Monitor.from_json(json.loads(json.dumps(server.as_json())))
+                server.update(dict(zip(names[4:], part[4:, ::2], strict=True)))
+            servers.append(server)
+        alarms += not servers[0].merged(servers[1]).status.in_order
+    return alarms
+
+
+def test_two_servers_of_six_scores_together_keep_the_level():
+    assert alarms_of_servers(40, 200) <= 7  # 40 · 0.05 = 2; P(X > 7) < 0.1 %
+
+
+@pytest.mark.exhaustive
+def test_five_hundred_pairs_of_servers_together_keep_the_level():
+    assert alarms_of_servers(500, 2000) <= 40
+
+
 def row_by_row(held_out: np.ndarray, new: np.ndarray, uniforms: np.ndarray) -> list[float]:
     """log of all the money after each row: one row at a time, and each strategy's capital as a logarithm."""
     powers, seen = np.array([0.1, 0.3, 0.6]), list(held_out)
