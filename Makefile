@@ -44,7 +44,7 @@ licences: .venv/test.done
 
 audit: .venv/test.done
 	$(BIN)/pip install --quiet pip-audit
-	$(BIN)/pip-audit --requirement deploy/pinned.txt --no-deps --disable-pip --strict
+	$(BIN)/pip-audit --requirement deploy/pinned.txt --require-hashes --disable-pip --strict
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,16 @@
 """What totalcal installs, from the metadata of what is installed: licences as stated, and exact versions.
 
-python deploy/licences.py            # writes licences.csv and pinned.txt beside this file
+    python deploy/licences.py
+
+Writes beside this file licences.csv; serve.txt, the versions that a service needs, with the hashes of their
+wheels for this machine and for Linux; and pinned.txt, which adds all others.
 """
 
 import csv
-from collections.abc import Iterator
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -13,6 +19,9 @@ from packaging.utils import canonicalize_name
 
 HERE = Path(__file__).parent
 _LONGEST = 80
+_SERVE = """\
+# torch is the build for CPUs (Linux, x86_64) that the tests ran with, so pip needs an index that has it: the
+# registry's own wheel wants CUDA's packages, which are not listed. For another build put its hash here."""
 
 
 def needed(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -63,14 +72,55 @@ def version(package: Distribution) -> str:
     return package.version.partition("+")[0]  # the builds of torch differ by system
 
 
+def wheels(pins: Iterable[str], *options: str) -> Iterator[tuple[str, str]]:
+    """Name and hash of each file that pip would install; nothing is installed."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-deps",
+        "--quiet",
+    ]
+    said = subprocess.check_output([*command, "--report", "-", *options, *pins], text=True)
+    for each in json.loads(said)["install"]:
+        yield canonicalize_name(each["metadata"]["name"]), each["download_info"]["archive_info"]["hash"]
+
+
+def pins_of(packages: Mapping[str, Distribution]) -> dict[str, str]:
+    """A requirement for each, with the hashes of its wheels for this machine and for Linux.
+
+    A build that has a name, such as torch+cpu, has its own hash only: else pip may take one that wants CUDA.
+    """
+    versions = {name: version(package) for name, package in packages.items()}
+    found = list(wheels(f"{name}=={number}" for name, number in versions.items()))
+    exact = [f"{name}==={number}" for name, number in versions.items() if number == packages[name].version]
+    for machine in ("x86_64", "aarch64"):
+        tags = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in range(17, 37))]
+        options = [f"--platform={tag}" for tag in tags]
+        found += wheels(exact, "--only-binary=:all:", "--target=.", "--python-version=3.11", *options)
+    digests: dict[str, set[str]] = {name: set() for name in packages}
+    for name, digest in found:
+        digests[name].add(digest.replace("=", ":"))
+    return {
+        name: " \\\n    --hash=".join([f"{name}=={number}", *sorted(digests[name])])
+        for name, number in versions.items()
+    }
+
+
 def main() -> None:
     packages = everything(("totalcal", frozenset({"all"})), ("totalcal-lab", frozenset()))
     with (HERE / "licences.csv").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["package", "version", "licence"])
         table.writerows((name, version(package), licence(package)) for name, package in packages.items())
-    pins = [f"{name}=={version(package)}" for name, package in packages.items()]
-    (HERE / "pinned.txt").write_text("\n".join(pins) + "\n", encoding="utf-8")
+    pins, served = pins_of(packages), everything(("totalcal", frozenset({"serve"})))
+    serve = [_SERVE, *(pin for name, pin in pins.items() if name in served)]
+    others = ["-r serve.txt", *(pin for name, pin in pins.items() if name not in served)]
+    for name, lines in (("serve.txt", serve), ("pinned.txt", others)):
+        (HERE / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -56,8 +56,11 @@ def test_every_package_that_we_ask_for_is_pinned_and_has_its_licence_listed():
         *laboratory["dependencies"],
     ]
     wanted = {canonicalize_name(Requirement(line).name) for line in lines} - {"totalcal"}
-    pinned = re.findall(r"^(\S+)==\S+$", (ROOT / "deploy" / "pinned.txt").read_text(encoding="utf-8"), re.M)
+    pins = [(ROOT / "deploy" / name).read_text(encoding="utf-8") for name in ("serve.txt", "pinned.txt")]
+    pinned = re.findall(r"^(\S+)==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", "\n".join(pins), re.M)
+    assert len(pinned) == "".join(pins).count("==")
+    assert "-r serve.txt\n" in pins[1]
     with (ROOT / "deploy" / "licences.csv").open(encoding="utf-8", newline="") as file:
         listed = [row["package"] for row in csv.DictReader(file)]
     assert wanted <= set(pinned)
-    assert pinned == listed
+    assert sorted(pinned) == listed
