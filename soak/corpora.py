@@ -123,23 +123,6 @@ def read_cifar(path: Path) -> Any:
     return read_records(path, 1, 10)
 
 
-def cifar_c_set(folder: Path) -> Path:
-    np.save(folder / "fog.npy", RNG.integers(0, 256, (2, 32, 32, 3), dtype=np.uint8))
-    np.save(folder / "labels.npy", np.array([1, 2]))
-    return folder / "fog.npy"
-
-
-def cifar_c_labels(folder: Path) -> Path:
-    cifar_c_set(folder)
-    return folder / "labels.npy"
-
-
-def read_cifar_c_set(path: Path) -> Any:
-    from totalcal_lab.data.readers import read_cifar_c
-
-    return read_cifar_c(path.parent, "fog")
-
-
 def matlab(folder: Path) -> Path:
     from scipy.io import savemat
 
@@ -693,8 +676,6 @@ SUBJECTS: dict[str, Subject] = {
     "picture, ppm": Subject(picture("PPM"), pixels),
     "idx": Subject(idx_set, read_idx_set, gzip.decompress, gzip_wrap),
     "cifar": Subject(written("data_batch_1.bin", CIFAR), read_cifar),
-    "cifar-10-c, images": Subject(cifar_c_set, read_cifar_c_set),
-    "cifar-10-c, labels": Subject(cifar_c_labels, read_cifar_c_set),
     "matlab": Subject(matlab, read_svhn_set),
     "tiny imagenet, table": Subject(tiny_imagenet_set, read_tiny_imagenet_set),
     "tiny imagenet, picture": Subject(tiny_imagenet_picture, read_tiny_imagenet_set),

@@ -133,16 +133,6 @@ def test_another_file_in_a_folder_means_another_place(tmp_path):
     assert decoded_folder("name", "test", [folder]) != before
 
 
-def test_a_cache_in_the_home_folder_is_kept_where_the_system_has_another_place(tmp_path, monkeypatch):
-    monkeypatch.delenv("TOTALCAL_CACHE")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "Library" / "totalcal")
-    assert cache_folder() == tmp_path / "Library" / "totalcal"
-    (tmp_path / ".cache" / "totalcal").mkdir(parents=True)
-    assert cache_folder() == tmp_path / ".cache" / "totalcal"
-
-
 def test_a_disk_that_is_full_is_said_to_be(tmp_path, monkeypatch):
     def torn(*_):
         raise OSError("392000 requested and 16256 written")  # NumPy's words, without a number

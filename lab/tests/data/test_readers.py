@@ -14,10 +14,8 @@ from scipy.io import savemat
 from totalcal.errors import DataError
 from totalcal_lab.data import readers
 from totalcal_lab.data.readers import (
-    CORRUPTIONS,
     cifar_reader,
     idx_reader,
-    read_cifar_c,
     read_idx,
     read_records,
     read_svhn,
@@ -117,29 +115,10 @@ def test_a_label_that_is_no_class_is_refused(tmp_path):
         read_records(tmp_path / "a.bin", 1, 10)
 
 
-def test_there_are_nineteen_corruptions():
-    assert len(set(CORRUPTIONS)) == 19
-
-
-def test_it_reads_a_corruption_and_the_labels(tmp_path, draw):
-    images = draw.integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
-    np.save(tmp_path / "fog.npy", images)
-    np.save(tmp_path / "labels.npy", np.array([1, 2, 3]))
-    arrays = read_cifar_c(tmp_path, "fog")
-    np.testing.assert_array_equal(arrays.inputs, images)
-    assert arrays.labels.tolist() == [1, 2, 3]
-
-
 def test_a_pickle_is_never_opened(tmp_path):
-    np.save(tmp_path / "fog.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "cifar10h-counts.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"cannot be read as an \.npy of numbers"):
-        read_cifar_c(tmp_path, "fog")
-
-
-def test_images_of_another_shape_are_refused(tmp_path):
-    np.save(tmp_path / "fog.npy", np.zeros((3, 3, 32, 32), np.uint8))
-    with pytest.raises(DataError, match=r"\(3, 3, 32, 32\)"):
-        read_cifar_c(tmp_path, "fog")
+        read_votes(tmp_path, "test")
 
 
 def write(folder, images, labels):

@@ -37,16 +37,12 @@ class Decoded(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """`TOTALCAL_CACHE`, or `totalcal` in the cache folder of the system's user.
-
-    `~/.cache/totalcal` is kept where it is there already, also on systems that keep caches elsewhere.
-    """
+    """`TOTALCAL_CACHE`, or `totalcal` in the cache folder of the system's user."""
     from platformdirs import user_cache_path
 
     if chosen := os.environ.get("TOTALCAL_CACHE"):
         return Path(chosen).expanduser()
-    earlier = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "totalcal"
-    return earlier if earlier.is_dir() else user_cache_path("totalcal", appauthor=False)
+    return user_cache_path("totalcal", appauthor=False)
 
 
 def set_folder(name: str) -> Path:

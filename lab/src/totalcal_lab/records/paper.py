@@ -23,8 +23,6 @@ OOD_SETS = {
 }
 """The out-of-distribution set of each task in Table 2 (appendix B.3 has CIFAR-10 for SVHN)."""
 
-PRINTED_ASPECTS = {"model fit": "nll", "class overlap": "ece_100", "domain mismatch": "auroc"}
-
 
 class Printed(NamedTuple):
     """One number of a table."""
