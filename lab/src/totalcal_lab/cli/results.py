@@ -108,7 +108,7 @@ def _domain(runs: Path, format: Format) -> str:
     if format in (Format.JSON, Format.CSV):
         return _printed(format, TABLES["panel"](records), lines, {})
     tables = [make(records) for make in TABLES.values()]
-    return "\n\n".join(_printed(format, table, lines, {}) for table in tables if table.rows)
+    return "\n\n".join(_printed(format, table, lines, {}) for table in tables if any(table.rows))
 
 
 def _printed(format: Format, table: "Table", lines: Sequence[dict[str, Any]], extra: dict[str, Any]) -> str:
