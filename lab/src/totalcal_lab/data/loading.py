@@ -8,13 +8,7 @@ from typing import NamedTuple
 from totalcal.data import Arrays
 from totalcal.errors import DataError, UnknownNameError
 from totalcal_lab.data.arrays import statistics
-from totalcal_lab.data.cache import (
-    Decoded,
-    decoded_folder,
-    locked,
-    read_decoded,
-    write_decoded,
-)
+from totalcal_lab.data.cache import Decoded, decoded_folder, locked, read_decoded, write_decoded
 from totalcal_lab.data.catalogue import CATALOGUE
 from totalcal_lab.data.description import DataSet, Split
 from totalcal_lab.data.sources import Found, Report, candidates, fetch, locate, verify

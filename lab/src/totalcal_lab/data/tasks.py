@@ -103,11 +103,7 @@ _TASKS = (
         "cifar-10",
         "image",
         _COLOUR,
-        (
-            _whole("svhn", "far"),
-            _whole("cifar-100", "near"),
-            _tiny_imagenet("mean"),
-        ),
+        (_whole("svhn", "far"), _whole("cifar-100", "near"), _tiny_imagenet("mean")),
         (_MNIST,),
     ),
     # Table 2 names CIFAR-100, appendix B.3 CIFAR-10: both
@@ -117,11 +113,7 @@ _TASKS = (
         "cifar-100",
         "image",
         _COLOUR,
-        (
-            *(_tiny_imagenet(way) for way in RESIZINGS),
-            _whole("cifar-10", "near"),
-            _whole("svhn", "far"),
-        ),
+        (*(_tiny_imagenet(way) for way in RESIZINGS), _whole("cifar-10", "near"), _whole("svhn", "far")),
         (_MNIST,),
     ),
     Task(

@@ -119,11 +119,7 @@ def all_settings(model: str, preset: Preset) -> dict[str, dict[str, Any]]:
     """Every argument of the model, of its backbone and of its training, defaults included, as plain JSON."""
     backbone = {**_defaults(BACKBONES[preset.backbone]), **preset.backbone_options}
     sections = {
-        "model": {
-            "name": model,
-            **_defaults(model_named(model)),
-            **preset.model_options.get(model, {}),
-        },
+        "model": {"name": model, **_defaults(model_named(model)), **preset.model_options.get(model, {})},
         "training": {"epochs": preset.epochs, "batch_size": preset.batch_size},
         "optimisation": asdict(preset.optimisation),
         "contexts": asdict(Contexts()),

@@ -155,11 +155,7 @@ def _in_distribution(verdict: Verdict, memory: DomainMemory) -> dict[str, Any]:
     ranked = [torch.as_tensor(seen[name]) for name in UNFAMILIARITIES]
     familiarity = memory.p_values(torch.stack(ranked, -1))[:, 0].numpy()
     alarms = {f"false_alarms/{level:g}": float((familiarity <= level).mean()) for level in FALSE_ALARMS}
-    return {
-        "examples": len(familiarity),
-        "calibration_rows": memory.calibration.shape[-1],
-        **alarms,
-    }
+    return {"examples": len(familiarity), "calibration_rows": memory.calibration.shape[-1], **alarms}
 
 
 def _under_corruption(

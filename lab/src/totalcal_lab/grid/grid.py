@@ -9,13 +9,7 @@ from totalcal.errors import InputError, UnknownNameError
 from totalcal.models import MODELS
 from totalcal_lab.backbones.baselines import BASELINES, Nets
 from totalcal_lab.data.tasks import task as task_named
-from totalcal_lab.grid.building import (
-    build_process,
-    data_options,
-    load_data,
-    predictor_of,
-    training_options,
-)
+from totalcal_lab.grid.building import build_process, data_options, load_data, predictor_of, training_options
 from totalcal_lab.grid.configuration import RunConfig, Sections, all_settings, check_known, overridden
 from totalcal_lab.grid.jobs import Jobs, attempt, one_thread
 from totalcal_lab.grid.judging import judge, record_of
@@ -114,13 +108,7 @@ class Grid:
         if _nets(name) is Nets.OF_ALL_SEEDS:
             settings["members"] = len(needs)
         return RunConfig(
-            self.task,
-            self.preset,
-            name,
-            seed,
-            sections,
-            settings,
-            tuple(need.name for need in needs),
+            self.task, self.preset, name, seed, sections, settings, tuple(need.name for need in needs)
         )
 
     def _sections(self, name: str) -> Sections:

@@ -175,7 +175,12 @@ def attempt(folder: RunFolder, work: Callable[[RunFolder], None], needs: Sequenc
             if folder.is_settled or not all(need.is_settled for need in needs):
                 return
             if folder.timing.deaths >= MOST_DEATHS:
-                folder.give_up(_died(folder.timing.deaths))
+                folder.give_up(
+                    WorkerDiedError(
+                        f"the worker was killed or crashed {folder.timing.deaths} times in this run. "
+                        "The usual cause is too little memory: try fewer --workers."
+                    )
+                )
                 return
             _work(folder, work, needs)
     except Timeout:
@@ -187,7 +192,11 @@ def attempt(folder: RunFolder, work: Callable[[RunFolder], None], needs: Sequenc
 def _work(folder: RunFolder, work: Callable[[RunFolder], None], needs: Sequence[RunFolder]) -> None:
     folder.start()
     try:
-        _check(needs)
+        for need in needs:
+            if not need.is_done:
+                raise NeedFailedError(
+                    f"this run builds on {need.name}, which failed. See failed.jsonl there, then run again."
+                )
         work(folder)
         folder.finish()
     except Exception as error:
@@ -201,21 +210,6 @@ def _is_full(path: Path, error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     return shutil.disk_usage(path).free < _LEAST_SPACE
-
-
-def _check(needs: Sequence[RunFolder]) -> None:
-    for need in needs:
-        if not need.is_done:
-            raise NeedFailedError(
-                f"this run builds on {need.name}, which failed. See failed.jsonl there, then run again."
-            )
-
-
-def _died(times: int) -> WorkerDiedError:
-    return WorkerDiedError(
-        f"the worker was killed or crashed {times} times in this run. The usual cause is too little memory: "
-        "try fewer --workers."
-    )
 
 
 class FolderJob(Protocol):

@@ -43,17 +43,23 @@ def judge(config: RunConfig, predictor: Predictor, data: TaskData) -> Verdict:
 def record_of(config: RunConfig, verdict: Verdict, predictor: Predictor, data: TaskData) -> dict[str, Any]:
     """Everything that was measured, and what is needed to trust it."""
     scores = {key: value for key, value in verdict.to_dict().items() if value is not None}
+    by_uncertainty = {
+        f"auroc_by_{uncertainty}/{name}": ranking.auroc
+        for name, member in verdict.panel.items()
+        for uncertainty, ranking in member.rankings.items()
+    }
+    sets = {"train": data.train, "held_out": data.held_out, "test": data.test, **data.ood}
     return {
         **config.identity,
         "reduced": base_preset(config.task, config.preset).reduced,
         **scores,
-        **_by_uncertainty(verdict),
+        **by_uncertainty,
         **_joint(config, predictor, data),
         **_on_held_out(config, predictor, data),
         **_of_the_predictor(predictor),
         "prediction": prediction_in_words(verdict.sampling),
         "config": config.name,
-        **{f"sha256/{name}": _digest(rows) for name, rows in _sets(data).items()},
+        **{f"sha256/{name}": _digest(rows) for name, rows in sets.items()},
         "totalcal": totalcal.__version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -72,15 +78,6 @@ def prediction_in_words(sampling: Sampling) -> str:
     if draws == "moments":
         return draws
     return {0: "no draws", 1: "one draw", 10: "ten draws"}.get(draws, f"{draws} draws")
-
-
-def _by_uncertainty(verdict: Verdict) -> dict[str, float]:
-    """How well each uncertainty tells each set of the panel, beside the one the verdict is by."""
-    return {
-        f"auroc_by_{uncertainty}/{name}": ranking.auroc
-        for name, member in verdict.panel.items()
-        for uncertainty, ranking in member.rankings.items()
-    }
 
 
 def _joint(config: RunConfig, predictor: Predictor, data: TaskData) -> dict[str, float]:
@@ -123,10 +120,6 @@ def _of_the_predictor(predictor: Predictor) -> dict[str, float]:
     if isinstance(predictor, GivenContext):
         return {"context_rows": len(predictor.context.labels)}
     return {}
-
-
-def _sets(data: TaskData) -> dict[str, ArrayData]:
-    return {"train": data.train, "held_out": data.held_out, "test": data.test, **data.ood}
 
 
 def _digest(rows: ArrayData) -> str:

@@ -32,17 +32,15 @@ def bold(score: str, summaries: Mapping[str, Summary]) -> set[str]:
     sign = 1 if describe(score).lower_is_better else -1
     best = min(finite.values(), key=lambda summary: (sign * summary.mean, -_spread(summary)))
     near = {
-        model for model, summary in finite.items() if abs(summary.mean - best.mean) <= _reach(best, summary)
+        model
+        for model, summary in finite.items()
+        if abs(summary.mean - best.mean)
+        <= 3 * _spread(best if best.n > 1 else summary) + _ROUNDING * abs(best.mean)
     }
     if best.n > 1:
         return near
     of_several_seeds = {model: summary for model, summary in finite.items() if summary.n > 1}
     return near - (of_several_seeds.keys() - bold(score, of_several_seeds))
-
-
-def _reach(best: Summary, other: Summary) -> float:
-    spread = _spread(best) if best.n > 1 else _spread(other)
-    return 3 * spread + _ROUNDING * abs(best.mean)
 
 
 def has_learned(scores: Mapping[str, Summary]) -> bool:

@@ -225,10 +225,5 @@ def _severity_row(lines: Sequence[Record], severity: int, keys: Iterable[str]) -
 
 
 TABLES: Mapping[str, Callable[[Sequence[Record]], Table]] = MappingProxyType(
-    {
-        "summary": summary_table,
-        "openood": openood_table,
-        "panel": panel_table,
-        "severity": severity_table,
-    }
+    {"summary": summary_table, "openood": openood_table, "panel": panel_table, "severity": severity_table}
 )

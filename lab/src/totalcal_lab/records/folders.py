@@ -91,6 +91,16 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class FileOfRun:
+    """A file or folder by its name, beneath the folder of the run that is asked for it."""
+
+    name: str
+
+    def __get__(self, run: "RunFolder", _: type) -> Path:
+        return run.path / self.name
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """What a run leaves behind, file by file."""
 
@@ -100,41 +110,18 @@ class RunFolder:
     def name(self) -> str:
         return self.path.name
 
-    @property
-    def config_file(self) -> Path:
-        return self.path / "config.json"
-
-    @property
-    def history_file(self) -> Path:
-        return self.path / "history.jsonl"
-
-    @property
-    def records_file(self) -> Path:
-        return self.path / "records.jsonl"
-
-    @property
-    def corruptions_file(self) -> Path:
-        return self.path / "corruptions.jsonl"
-
-    @property
-    def domain_file(self) -> Path:
-        return self.path / "domain.jsonl"
+    config_file = FileOfRun("config.json")
+    history_file = FileOfRun("history.jsonl")
+    records_file = FileOfRun("records.jsonl")
+    corruptions_file = FileOfRun("corruptions.jsonl")
+    domain_file = FileOfRun("domain.jsonl")
+    checkpoints = FileOfRun("checkpoints")
+    failures_file = FileOfRun("failed.jsonl")
+    done_file = FileOfRun("done")
 
     @property
     def timing(self) -> Timing:
         return Timing(self.path / "timing.jsonl")
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def failures_file(self) -> Path:
-        return self.path / "failed.jsonl"
-
-    @property
-    def done_file(self) -> Path:
-        return self.path / "done"
 
     def plan(self, config: dict[str, Any]) -> None:
         """Make the folder with its configuration; one that is there already stays as it is.
@@ -245,8 +232,9 @@ class RunFolder:
         """
         if not self.done_file.exists():
             return []
-        vouched = _vouched(self.done_file)
-        if vouched is None:
+        try:
+            vouched = dict(json.loads(self.done_file.read_bytes())["sha256"])
+        except (ValueError, TypeError, KeyError, RecursionError):
             return [f"{self.done_file.name} is damaged."]
         found = [_mismatch(self.path / name, digest) for name, digest in vouched.items()]
         found += [_missing(file) for file in self._needed if file.name not in vouched]
@@ -393,14 +381,6 @@ _DETAILS: dict[str, dict[str, Callable[[Any], bool]]] = {
         )
     },
 }
-
-
-def _vouched(marker: Path) -> dict[str, str] | None:
-    """File → digest; None for a marker that cannot be read."""
-    try:
-        return dict(json.loads(marker.read_bytes())["sha256"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
 
 
 def _set_aside(file: Path) -> None:

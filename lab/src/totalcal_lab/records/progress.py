@@ -12,20 +12,12 @@ from totalcal.errors import InputError, printable
 from totalcal.report import Entry, Group, Record, Table
 from totalcal_lab.records.corruptions import under_corruption
 from totalcal_lab.records.domain import domain_lines
-from totalcal_lab.records.folders import (
-    RunFolder,
-    State,
-    Timing,
-    finished_records,
-    finished_runs,
-    why_unreadable,
-)
+from totalcal_lab.records.folders import RunFolder, State, finished_records, finished_runs, why_unreadable
 from totalcal_lab.records.labels import Column, in_order, place
 from totalcal_lab.records.store import Line, read_lines, write_lines
 
 if TYPE_CHECKING:
     from rich.console import Group as RichGroup
-    from rich.text import Text
 
 
 Kind = tuple[str, str, str]  # task, preset, model
@@ -107,37 +99,27 @@ def run_progress(folder: RunFolder) -> RunProgress:
     """How far one run is, from what its folder holds."""
     try:
         config = folder.config
-        kind, seed, epochs = (
-            (config["task"], config["preset"], config["model"]),
-            config["seed"],
-            config["epochs"],
-        )
+        kind = config["task"], config["preset"], config["model"]
+        seed, epochs = config["seed"], config["epochs"]
         if not (all(isinstance(name, str) for name in kind) and type(seed) is type(epochs) is int):
             raise InputError("a run is named by texts and whole numbers.")
     except (InputError, KeyError):
         why = why_unreadable(folder.config_file) or "config.json lacks what names a run."
         return RunProgress(("?", "?", "?"), folder.name, 0, State.DAMAGED, 0, 0, None, why)
-    failures, damage = folder.failures, folder.damage
+    failures, timing = folder.failures, folder.timing
+    by_epoch = timing.seconds_by_epoch
     return RunProgress(
         kind,
         folder.name,
         seed,
         folder.state,
         epochs,
-        folder.timing.epochs_done,
-        _seconds(folder.timing, epochs),
-        failures[-1].get("error", "") if failures else " ".join(damage),
+        timing.epochs_done,
+        timing.seconds_in_all or (median(by_epoch) * epochs if by_epoch else None),
+        failures[-1].get("error", "") if failures else " ".join(folder.damage),
         folder.set_aside,
         folder.damaged_nets,
     )
-
-
-def _seconds(timing: Timing, epochs: int) -> float | None:
-    """What the whole run took, or will take by its epochs so far."""
-    if timing.seconds_in_all is not None:
-        return timing.seconds_in_all
-    seconds = timing.seconds_by_epoch
-    return median(seconds) * epochs if seconds else None
 
 
 def progress_view(progress: GridProgress) -> "RichGroup":
@@ -147,51 +129,33 @@ def progress_view(progress: GridProgress) -> "RichGroup":
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    def sign(run: RunProgress) -> Text:
+        if run.state is State.RUNNING:
+            return Text(f"{run.share:.0%}", "cyan")
+        return Text(*_SIGNS[run.state])
+
     rows: dict[Kind, list[RunProgress]] = defaultdict(list)
     for run in progress.runs:
         rows[run.kind].append(run)
     table = RichTable("task", "preset", "model", "seeds", box=box.SIMPLE_HEAD, pad_edge=False)
     for kind, runs in rows.items():
-        table.add_row(*(Text(printable(part)) for part in kind), Text(" ").join(map(_sign, runs)))
-    bad = [run for run in progress.runs if run.state in (State.FAILED, State.DAMAGED)]
-    aside = [run for run in progress.runs if run.set_aside]
-    return RichGroup(
-        table,
-        Text(_summary(progress)),
-        *(
-            Text.assemble((printable(_named(run)), "red"), printable(f" ({run.name}): {run.error}"))
-            for run in bad
-        ),
-        *(Text(printable(f"{run.name}: set aside as {', '.join(run.set_aside)}")) for run in aside),
-        *(
-            Text(
-                printable(
-                    f"{run.name}: {' '.join(run.damaged_nets)} Its last epoch is trained again if needed."
-                )
-            )
-            for run in progress.runs
-            if run.damaged_nets
-        ),
-    )
-
-
-def _named(run: RunProgress) -> str:
-    return f"{' '.join(run.kind)}, seed {run.seed}"
-
-
-def _sign(run: RunProgress) -> "Text":
-    from rich.text import Text
-
-    return Text(f"{run.share:.0%}", "cyan") if run.state is State.RUNNING else Text(*_SIGNS[run.state])
-
-
-def _summary(progress: GridProgress) -> str:
+        table.add_row(*(Text(printable(part)) for part in kind), Text(" ").join(map(sign, runs)))
     counts = progress.counts
     parts = [f"{counts[State.DONE]} of {len(progress.runs)} done"]
     parts += [f"{counts[state]} {state}" for state in State if state is not State.DONE and counts[state]]
     if progress.is_busy and progress.seconds_left is not None:
         parts.append(f"about {duration(progress.seconds_left)} left")
-    return ", ".join(parts)
+    notes = [Text(", ".join(parts))]
+    for run in progress.runs:
+        if run.state in (State.FAILED, State.DAMAGED):
+            named = (printable(f"{' '.join(run.kind)}, seed {run.seed}"), "red")
+            notes.append(Text.assemble(named, printable(f" ({run.name}): {run.error}")))
+        if run.set_aside:
+            notes.append(Text(printable(f"{run.name}: set aside as {', '.join(run.set_aside)}")))
+        if run.damaged_nets:
+            again = f"{run.name}: {' '.join(run.damaged_nets)} Its last epoch is trained again if needed."
+            notes.append(Text(printable(again)))
+    return RichGroup(table, *notes)
 
 
 def duration(seconds: float) -> str:
@@ -220,34 +184,32 @@ def costs(folders: Iterable[RunFolder]) -> dict[Column, dict[str, Cost]]:
         if not why_unreadable(folder.config_file):
             config = folder.config
             seconds[config["task"], config["preset"]][config["model"]] += folder.timing.seconds_by_epoch
-    return {column: _relative(models) for column, models in sorted(seconds.items())}
+    found: dict[Column, dict[str, Cost]] = {}
+    for column, models in sorted(seconds.items()):
+        typical = {model: median(each) for model, each in models.items() if each}
+        plain = typical.get(PLAIN)
+        found[column] = {
+            model: Cost(value, value / plain if plain else None, len(models[model]))
+            for model, value in typical.items()
+        }
+    return found
 
 
 def cost_table(found: Mapping[Column, Mapping[str, Cost]]) -> Table:
     """One row per model, one column per task."""
+
+    def shown(cost: Cost | None) -> str:
+        if cost is None:
+            return ""
+        return f"{cost.seconds:.3g} s" + ("" if cost.ratio is None else f" ({cost.ratio:.2f}×)")
+
     labels = in_order(label for models in found.values() for label in models)
     rows = [
-        [Entry(label), *(Entry(_shown(models.get(label))) for models in found.values())] for label in labels
+        [Entry(label), *(Entry(shown(models.get(label))) for models in found.values())] for label in labels
     ]
     header = ["", *(f"{task} ({preset})" for task, preset in found)]
     note = f"Seconds per epoch (median over epochs and seeds), and that relative to {PLAIN}."
     return Table(header, [Group("", rows)], [note])
-
-
-def _relative(models: Mapping[str, list[float]]) -> dict[str, Cost]:
-    typical = {model: median(seconds) for model, seconds in models.items() if seconds}
-    plain = typical.get(PLAIN)
-    return {
-        model: Cost(value, value / plain if plain else None, len(models[model]))
-        for model, value in typical.items()
-    }
-
-
-def _shown(cost: Cost | None) -> str:
-    if cost is None:
-        return ""
-    ratio = "" if cost.ratio is None else f" ({cost.ratio:.2f}×)"
-    return f"{cost.seconds:.3g} s{ratio}"
 
 
 _CORRUPTION_DIGITS = 6  # of 10,000 images; a line for each run, type and severity must be short

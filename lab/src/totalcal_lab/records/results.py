@@ -62,6 +62,10 @@ class ResultColumn(NamedTuple):
         return any(figure.paper for figures in self.figures.values() for figure in figures.values())
 
     @property
+    def seeds(self) -> str:
+        return seeds_in_words({label: each.summary.n for label, each in self.figures["error"].items()})
+
+    @property
     def labels(self) -> list[str]:
         return in_order(label for figures in self.figures.values() for label in figures)
 
@@ -78,7 +82,7 @@ def result_table(columns: Sequence[ResultColumn]) -> Table:
     groups = [Group(TITLES[score], _rows(score, labels, columns)) for score in TITLES]
     ood = [_OOD_NOTE] if any(column.ood for column in columns) else []
     words = [
-        f"{column.title}, {_seeds(column)}, predicted by {column.prediction}: {column.words}"
+        f"{column.title}, {column.seeds}, predicted by {column.prediction}: {column.words}"
         for column in columns
     ]
     return Table(header, [group for group in groups if group.rows], [_NOTE, *ood, *words])
@@ -118,11 +122,6 @@ def _column(task: str, preset: str, records: Sequence[Record]) -> ResultColumn:
     prediction = " and ".join(each for each in found if each != NO_DRAWS or len(found) == 1)
     settings = common_settings(records)
     return ResultColumn(task, preset, settings, sets[0] if sets else "", figures, words, prediction)
-
-
-def _seeds(column: ResultColumn) -> str:
-    counts = {label: figure.summary.n for label, figure in column.figures["error"].items()}
-    return seeds_in_words(counts)
 
 
 def _titles(column: ResultColumn) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import nn
 
 from totalcal.models import MODELS
@@ -139,7 +140,7 @@ def logistic_posterior(inputs: Floats, labels: Any, at: Floats, seed: int = 0, d
         return float(log_sums.sum() - (targets * logits).sum() + at @ precision @ at / 2)
 
     for _ in range(_NEWTON_STEPS):
-        found = _softmax(features @ weights.reshape(classes, width).T)
+        found = softmax(features @ weights.reshape(classes, width).T, axis=-1)
         gradient = ((found - targets).T @ features).ravel() + precision @ weights
         curvature = _curvature(features, found) + precision
         step, length, before = np.linalg.solve(curvature, gradient), 1.0, objective(weights)
@@ -151,17 +152,12 @@ def logistic_posterior(inputs: Floats, labels: Any, at: Floats, seed: int = 0, d
     root = np.linalg.cholesky(np.linalg.inv(curvature))
     normal = np.random.default_rng(seed).standard_normal((draws, len(weights)))
     drawn = (weights + normal @ root.T).reshape(draws, classes, width)
-    return _softmax(np.einsum("nf,skf->snk", _features(at), drawn))
+    return np.asarray(softmax(np.einsum("nf,skf->snk", _features(at), drawn), axis=-1))
 
 
 def _features(inputs: Floats) -> Floats:
     rows = np.asarray(inputs, dtype=np.float64)
     return np.column_stack([np.ones(len(rows)), rows, (rows**2).sum(1)])
-
-
-def _softmax(logits: Floats) -> Floats:
-    scaled = np.exp(logits - logits.max(-1, keepdims=True))
-    return np.asarray(scaled / scaled.sum(-1, keepdims=True))
 
 
 def _curvature(features: Floats, found: Floats) -> Floats:

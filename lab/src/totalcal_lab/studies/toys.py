@@ -19,6 +19,7 @@ from totalcal.nets import mlp
 from totalcal.parts import EvidentialHead, ExternalMemory, IdentityKeys, Noise, ResidualEvidence
 from totalcal.training import TensorSource
 from totalcal.types import Batch, LossWeights
+from totalcal_lab.studies.truth import rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -237,6 +238,7 @@ def numbers(study: Study) -> ToyNumbers:
     toy, inputs = study.toy, cut(study)
     right, distance = toy.right_class(inputs), toy.distance(inputs)
     evidence = study.evidence(inputs, draws=DRAWS_TO_MEASURE)
+    spread = evidence.spread.gather(1, right.unsqueeze(1))[:, 0]
     clear = distance > math.log(CLEAR_ODDS)
     predicted = study.model.predict(toy.data.inputs, seed=study.seed).probabilities.argmax(-1)
     return ToyNumbers(
@@ -244,7 +246,7 @@ def numbers(study: Study) -> ToyNumbers:
         seed=study.seed,
         accuracy=_fraction(predicted == toy.data.labels),
         right_class=_fraction((evidence.mean.argmax(-1) == right)[clear]),
-        spread_correlation=_rank_correlation(distance, evidence.spread.gather(1, right.unsqueeze(1))[:, 0]),
+        spread_correlation=rank_correlation(distance.numpy(), spread.numpy()),
         dominance=_dominance(study),
         largest_cell=float(study.model.latent.get_buffer("cells").max()),
     )
@@ -260,12 +262,6 @@ def _dominance(study: Study) -> tuple[float, ...]:
 
 def _fraction(flags: Tensor) -> float:
     return float(flags.double().mean())
-
-
-def _rank_correlation(first: Tensor, second: Tensor) -> float:
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(first.numpy(), second.numpy()).statistic)
 
 
 def draw_toy(study: Study, path: Path) -> None:

@@ -90,17 +90,12 @@ def trained(data: Batch, num_classes: int, steps: int, seed: int) -> dict[str, P
     def train_net(member: int = 0, dropout: float = 0.0) -> nn.Module:
         return fit("softmax", seed + 1000 * member, dropout).backbone
 
-    models = {
-        name: with_context(remembering(fit(name, seed, 0.0), rows, held_out), TensorSource(*rows), CONTEXT)
-        for name in MODELS
-    }
+    models = {}
+    for name in MODELS:
+        model = fit(name, seed, 0.0)
+        remember(model, rows, held_out, progress=False)
+        models[name] = with_context(model, TensorSource(*rows), CONTEXT)
     return models | {name: build(train_net, held_out) for name, build in BASELINES.items()}
-
-
-def remembering(model: TuringProcess, rows: Batch, held_out: Batch) -> TuringProcess:
-    """The model with a memory of its domain: the rows it was trained on, and the held-out ones to rank by."""
-    remember(model, rows, held_out, progress=False)
-    return model
 
 
 def fitted(
