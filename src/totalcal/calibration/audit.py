@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from totalcal.calibration.reporting import picture_of
 from totalcal.errors import InputError, ShapeError
 from totalcal.files.saved import Model
 from totalcal.inputs import blocks, device_of, in_precision_of, moved
@@ -107,16 +107,27 @@ class Audit:
     def to_html(self) -> str:
         """One page that needs nothing else, with the rows as pictures where they are some."""
         shown = self.findings[:_SHOWN]
-        blocks_: list[Block] = [Prose(str(self), True)]
-        pictures = [] if self.pictures is None else [_picture(self.pictures, each) for each in shown]
-        if pictures and all(each is not None for each in pictures):
-            blocks_.append(Gallery("In order", [each for each in pictures if each is not None]))
+        drawn = [] if self.pictures is None else [picture_of(self.pictures, each.row) for each in shown]
+        pictures = []
+        for each, values in zip(shown, drawn, strict=False):
+            if values is not None:
+                title = f"{each.row}: {each.reason}"
+                said = f"{each.label}, perhaps {each.suggested}"
+                pictures.append(Picture(address(values), title, title, said))
+        if shown and len(pictures) == len(shown):
+            queue: Block = Gallery("In order", pictures)
         else:
             headings = ["row", "why", "label", "perhaps", "p of the label", "familiarity", "copy of"]
-            rows = [tuple(Entry(_word(value)) for value in each) for each in shown]
-            blocks_.append(Table.of_rows("queue", "In order.", headings, rows))
+            rows = [
+                tuple(
+                    Entry("" if each is None else f"{each:.3g}" if isinstance(each, float) else str(each))
+                    for each in found
+                )
+                for found in shown
+            ]
+            queue = Table.of_rows("queue", "In order.", headings, rows)
         lead = f"The first {len(shown)} of {len(self.findings)} rows to look at."
-        section = Section("queue", "What to look at", lead, blocks_)
+        section = Section("queue", "What to look at", lead, [Prose(str(self), True), queue])
         return page(
             [Chapter("audit", "Audit", "labels", f"{self.rows} rows", [section])],
             made_from="the rows",
@@ -159,8 +170,8 @@ def audit(
     if not isinstance(model, Model):
         names, numbers, found = _cross_fitted(model, inputs, labels, probabilities)
         way = "by the others, in five parts" if probabilities is None else _GIVEN
-        rows = _Rows(found, numbers, names, features=_standardised(inputs))
-        return Audit(_queue(rows), len(found), way, found, pictures)
+        queue = _queue(found, numbers, names, _standardised(inputs), None)
+        return Audit(queue, len(found), way, found, pictures)
     model = model.snapshot()
     names = list(map(str, model.classes or range(model.process.num_classes)))
     prediction, features = _looked_at(model, inputs)
@@ -180,18 +191,8 @@ def audit(
             "on it. Calibrate it, give probabilities=… out of sample, or seen=False if the rows are new."
         )
     familiarity = None if prediction.domain is None else plain(prediction.familiarity)
-    rows = _Rows(found, numbers, names, features, familiarity)
-    return Audit(_queue(rows), len(found), way, found, pictures)
-
-
-class _Rows(NamedTuple):
-    """What is known of each row."""
-
-    probabilities: Floats
-    labels: Integers | None
-    names: list[str]
-    features: Floats | None
-    familiarity: Floats | None = None
+    queue = _queue(found, numbers, names, features, familiarity)
+    return Audit(queue, len(found), way, found, pictures)
 
 
 def _looked_at(model: Model, inputs: Any) -> tuple[Predictive, Floats | None]:
@@ -243,8 +244,13 @@ def _standardised(inputs: Any) -> Floats | None:
     return np.asarray((rows - rows.mean(0))[:, spread > 0] / spread[spread > 0])
 
 
-def _queue(rows: _Rows) -> tuple[Finding, ...]:
-    probabilities, labels, names, features, familiarity = rows
+def _queue(
+    probabilities: Floats,
+    labels: Integers | None,
+    names: list[str],
+    features: Floats | None,
+    familiarity: Floats | None,
+) -> tuple[Finding, ...]:
     best = probabilities.argmax(1)
     believed = best if labels is None else labels
     check_predictions(probabilities, believed)
@@ -299,20 +305,6 @@ def _queue(rows: _Rows) -> tuple[Finding, ...]:
     )
 
 
-def _picture(inputs: Any, found: Finding) -> Picture | None:
-    from totalcal.calibration.reporting import _picture as as_bytes
-
-    values = as_bytes(inputs, found.row)
-    if values is None:
-        return None
-    title = f"{found.row}: {found.reason}"
-    return Picture(address(values), title, title, f"{found.label}, perhaps {found.suggested}")
-
-
-def _word(value: Any) -> str:
-    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _SHARPEST = 100.0
 _NEAR = 0.05
@@ -357,6 +349,8 @@ def leave_one_out(features: Floats, labels: Integers, classes: int) -> Floats:
         >>> bool(found[:30, 0].mean() > 0.8)
         True
     """
+    from scipy.special import softmax
+
     targets = np.eye(classes)[labels]
     rows = np.hstack([features, np.ones((len(features), 1))])
     values, vectors = np.linalg.eigh(rows.T @ rows)
@@ -369,7 +363,7 @@ def leave_one_out(features: Floats, labels: Integers, classes: int) -> Floats:
         share = (leverage / np.maximum(1 - leverage, 1e-9))[:, None]
         without = fitted - share * (targets - fitted)
         for sharpness in np.geomspace(1, _SHARPEST, 20):
-            probabilities = _softmax(sharpness * without)
+            probabilities = softmax(sharpness * without, axis=1)
             nll = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-300)).mean()
             if nll < best:
                 best, chosen = nll, probabilities
@@ -433,8 +427,3 @@ def _distances(rows: Floats) -> Iterator[Floats]:
         found = squares[start : start + _BLOCK, None] + squares - 2 * block @ rows.T
         found[np.arange(len(block)), np.arange(start, start + len(block))] = np.inf
         yield np.sqrt(np.maximum(found, 0))
-
-
-def _softmax(logits: npt.NDArray[np.float64]) -> Floats:
-    odds = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(odds / odds.sum(1, keepdims=True))

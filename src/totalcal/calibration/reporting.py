@@ -202,13 +202,13 @@ def _examples(rows: Any, prediction: Predictive, where: str) -> list[RefusedRow]
             confidence=float(confidence[row]),
             verdict=verdicts[row],
             why=why[row],
-            picture=_picture(rows, row),
+            picture=picture_of(rows, row),
         )
         for row in refused[:_EXAMPLES]
     ]
 
 
-def _picture(rows: Any, row: int) -> Any:
+def picture_of(rows: Any, row: int) -> Any:
     """A row as bytes, height × width × channels, where it can be one."""
     if not isinstance(rows, torch.Tensor | np.ndarray) or not len(rows):
         return None

@@ -372,7 +372,7 @@ def _of_costs(costs: Costs, held_out: HeldOut) -> Gate:
     accepted = gate(prediction).accepted
     expected = np.where(accepted, costs.expected(probabilities), costs.ask).mean()
     promises = [
-        f"the decision of least expected cost: {expected:.4g} per input; on {len(truth)} held-out rows "
+        f"the decision of least expected cost: {expected:.4g} per input, and on {len(truth)} held-out rows "
         + costs.told(costs.answers(probabilities), accepted, truth, probabilities.shape[1])
     ]
     if remembers:

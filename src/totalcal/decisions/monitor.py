@@ -149,13 +149,14 @@ class Detector:
         if self.level != other.level or not np.array_equal(self.held_out, other.held_out):
             raise InputError("monitors can be merged only if they started from the same held-out rows.")
         capital = np.logaddexp(self.bettor.log_capital, other.bettor.log_capital) - np.log(2)
+        total = float(np.logaddexp.reduce(capital))
         both = Detector(
             self.held_out,
             self.seen + other.seen,
             self.level,
             self.seed,
             (self.sums[0], self.sums[1] + other.sums[1]),
-            _bettor(capital),
+            Bettor(total, tuple(np.exp(capital - total).tolist())),
             self.step + other.step,
             ranks=self.ranks + other.ranks,
         )
@@ -232,8 +233,10 @@ class Status:
     def __str__(self) -> str:
         said = [f"{self.rows} {'row' if self.rows == 1 else 'rows'}"]
         if self.accepted is not None:
-            least = self._least_accepted()
-            said.append(f"{self.accepted:.1%} accepted{least}")
+            by_class = {name: yes / rows for name, (rows, yes) in self.by_class.items() if rows >= _ENOUGH}
+            least = min(by_class, key=lambda name: by_class[name]) if len(by_class) > 1 else None
+            more = "" if least is None else f" ({by_class[least]:.1%} of {least}, the least of all classes)"
+            said.append(f"{self.accepted:.1%} accepted{more}")
         if self.in_order:
             said.append("no sign of a shift")
         if self.labelled:
@@ -251,14 +254,6 @@ class Status:
                 f"inputs are {_WAYS[max(_WAYS, key=lambda name: self.capital[name])]}, rather than the other"
             )
         return "; ".join(said)
-
-    def _least_accepted(self) -> str:
-        """The class of which the smallest share was accepted, among those with rows enough to say so."""
-        shares = {name: yes / rows for name, (rows, yes) in self.by_class.items() if rows >= _ENOUGH}
-        if len(shares) < 2:
-            return ""
-        name = min(shares, key=lambda each: shares[each])
-        return f" ({shares[name]:.1%} of {name}, the least of all classes)"
 
 
 @dataclass
@@ -500,11 +495,6 @@ def _bins(scores: Floats) -> Counts:
 def _millionths(scores: Floats) -> int:
     """Σ in whole millionths; a score beyond the last bin counts as its edge."""
     return int(np.rint(np.minimum(scores, _EDGES[-1]) * _MILLION).astype(np.int64).sum())
-
-
-def _bettor(log_capital: Floats) -> Bettor:
-    total = float(np.logaddexp.reduce(log_capital))
-    return Bettor(total, tuple(np.exp(log_capital - total).tolist()))
 
 
 def _pairs(counts: Counts) -> list[list[int]]:
