@@ -6,8 +6,16 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.neighbors import KNeighborsTransformer
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    QuantileTransformer,
+    StandardScaler,
+)
 
 from totalcal.errors import InputError, ModelFileError
 from totalcal.files import budget
@@ -40,6 +48,80 @@ def test_columns_that_forged_steps_would_allocate_are_counted():
     vars(step).update(_n_out_full=2**27)
     with pytest.raises(ModelFileError, match="makes 134217728 columns"):
         Steps.unpacked(skops.dumps(make_pipeline(step)), None)
+
+
+LETTERS = np.array([["a", "b"], ["c", "d"], ["a", "d"]], object)
+GRID = np.arange(24.0).reshape(8, 3) ** 2
+
+
+def forged(step, **changes):
+    vars(step).update(changes)
+    return step
+
+
+def with_infrequent(mapping):
+    step = OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist").fit(LETTERS)
+    return forged(step, _default_to_infrequent_mappings=[np.array(mapping), None])
+
+
+def binned(**changes):
+    step = KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf").fit(GRID)
+    forged(step._encoder, **changes)
+    return step
+
+
+OUT_OF_BOUNDS = {
+    "words": lambda: forged(CountVectorizer().fit(["a cat"]), vocabulary_={"cat": 10**5}),
+    "words before the first": lambda: forged(TfidfVectorizer().fit(["a cat"]), vocabulary_={"cat": -(10**5)}),
+    "words that are none": lambda: forged(CountVectorizer().fit(["a cat"]), vocabulary_={"cat": "x"}),
+    "categories": lambda: forged(OneHotEncoder().fit(LETTERS), _n_features_outs=[1, 1]),
+    "dropped": lambda: forged(
+        OneHotEncoder().fit(LETTERS), _drop_idx_after_grouping=np.array([-5, None], object)
+    ),
+    "infrequent": lambda: with_infrequent([0, 10**5]),
+    "infrequent, unseen": lambda: with_infrequent([0, 0, 10**5]),
+    "bins": lambda: binned(_n_features_outs=[1, 1, 1]),
+    "neighbours": lambda: forged(KNeighborsTransformer(algorithm="brute").fit(GRID), n_samples_fit_=1),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_BOUNDS)
+def test_no_file_has_numbers_written_where_no_column_is(name):
+    with pytest.raises(ModelFileError, match="column"):
+        Steps.unpacked(skops.dumps(make_pipeline(OUT_OF_BOUNDS[name]())), None)
+
+
+SOUND = {
+    "words": (TfidfVectorizer(), np.array(["a cat", "the dog"], object)),
+    "categories": (OneHotEncoder(drop="first", sparse_output=False), LETTERS),
+    "rare ones": (OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist"), LETTERS),
+    "numbers": (OneHotEncoder(handle_unknown="ignore"), np.array([[1.0, np.nan], [2.0, 5.0]])),
+    "bins": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), GRID),
+    "neighbours": (KNeighborsTransformer(n_neighbors=3, algorithm="brute"), GRID),
+    "union": (FeatureUnion([("a", OneHotEncoder()), ("b", OneHotEncoder(drop="if_binary"))]), LETTERS),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_steps_that_make_sparse_tables_are_read_as_ever(name):
+    step, rows = SOUND[name]
+    expected = make_pipeline(step).fit(rows).transform(rows)
+    expected = expected.toarray() if hasattr(expected, "toarray") else expected
+    found = Steps.unpacked(Steps(make_pipeline(step)).packed(), None)(rows)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        forged(StandardScaler().fit(GRID), scale_={"a": 1}),
+        forged(QuantileTransformer(n_quantiles=4).fit(GRID), quantiles_=np.zeros((0, 3))),
+        FunctionTransformer(np.linalg.inv),
+    ],
+)
+def test_steps_that_fail_on_rows_say_so(step):
+    with pytest.raises(InputError, match="refuses the rows"):
+        Steps(make_pipeline(step))(GRID)
 
 
 def test_usual_steps_are_read_as_ever():

@@ -4,6 +4,7 @@ The steps are in the format of skops, which holds names and arrays, and makes no
 harmless: scikit-learn's own transformers. Steps with code of the user's own are refused when they are saved.
 """
 
+import copy
 import io
 import math
 import warnings
@@ -64,7 +65,9 @@ class Steps:
         table = self._table(rows)
         try:
             values = self.transformer.transform(table)
-        except (TypeError, ValueError) as error:
+        except (MemoryError, OSError, TotalcalError):
+            raise
+        except Exception as error:  # of whatever kind a step's own error, or a forged step, happens to be
             reason = str(error).partition("\n")[0]
             raise InputError(f"a step of the pipeline refuses the rows ({reason}).") from error
         check_room(
@@ -111,6 +114,7 @@ class Steps:
         except Exception as error:  # of whatever kind the damage happens to cause
             raise ModelFileError(f"its steps cannot be read ({error}). Save it again.") from error
         _check_limits(transformer, ModelFileError)
+        _check_places(transformer)
         _alone(transformer)
         if not hasattr(transformer, "transform"):
             raise ModelFileError(f"its steps are a {type(transformer).__name__}, which transforms nothing.")
@@ -211,6 +215,37 @@ def _check_limits(steps: Any, error: type[TotalcalError]) -> None:
             raise error(
                 f"the step {name} ({key}) makes {sizes[key]} columns, where {_MOST_COLUMNS} are allowed."
             )
+
+
+def _check_places(steps: Any) -> None:
+    """In a sparse table a number is written where its step says, in bounds or not: no library looks."""
+    for part in _parts(steps):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                is_sound = all(_in_bounds(part))
+        except Exception:  # of whatever kind the damage happens to cause
+            is_sound = False
+        if not is_sound:
+            raise ModelFileError(
+                f"the step {type(part).__name__} names columns that are not there. "
+                "totalcal did not write this file: do not use it."
+            )
+
+
+def _in_bounds(part: Any) -> Iterator[bool]:
+    words = getattr(part, "vocabulary_", {})
+    yield sorted(words.values()) == list(range(len(words)))
+    if hasattr(part, "n_samples_fit_"):
+        yield part.n_samples_fit_ == len(part._fit_X)
+    if type(part).__name__ == "OneHotEncoder" and hasattr(part, "categories_"):
+        known = part.categories_
+        renamed = getattr(part, "_default_to_infrequent_mappings", None) or [None] * len(known)
+        yield all(new is None or len(new) == len(old) for new, old in zip(renamed, known, strict=True))
+        encoder = copy.copy(part)
+        vars(encoder).update(sparse_output=True, _sklearn_output_config={"transform": "default"})
+        rows = np.stack([np.resize(each, max(map(len, known))) for each in known], 1)
+        encoder.transform(rows).check_format(full_check=True)  # each category once
 
 
 def _parts(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
