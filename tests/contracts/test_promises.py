@@ -158,7 +158,7 @@ def test_the_decisions_are_the_same_through_a_file_and_on_the_command_line(name,
         expected = gate.decide(asked, people.rows).verdicts
         assert "accept" in expected
         assert saved.gate == gate
-        assert saved.decide(people.rows).verdicts == expected
+        assert saved.predict(people.rows).decision == expected
         output = tmp_path / f"{score}{draws}.csv"
         predict_file(tmp_path / "it.totalcal", tmp_path / "rows.npz", output, chunk_size=33)
         with output.open(newline="") as file:

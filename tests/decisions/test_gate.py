@@ -239,7 +239,7 @@ def test_the_bar_goes_along_with_the_model(model, tmp_path):
     save(model, tmp_path / "it.totalcal", gate=gate)
     rows = 3 * rows_of(4, 50)[0]
     again = load(tmp_path / "it.totalcal")
-    assert again.decide(rows).verdicts == gate.decide(model, rows).verdicts
+    assert again.predict(rows).decision == gate.decide(model, rows).verdicts
 
 
 @pytest.mark.parametrize("rule", ["5%", {"risk": 0.05}])

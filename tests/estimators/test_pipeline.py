@@ -85,7 +85,7 @@ def test_one_file_holds_steps_classifier_and_gate(fitted, tmp_path):
     again = totalcal.load(tmp_path / "penguins.totalcal")
     for rows in (table, table.to_numpy(dtype=object)):
         assert_array_equal(again.predict(rows).probabilities, fitted.predict_proba(table))
-        assert_array_equal(again.decide(rows).accepted, gate.decide(fitted, table).accepted)
+        assert again.predict(rows).decision == gate.decide(fitted, table).verdicts
     assert Gate.fit(again, table, labels, rule=Coverage(0.8), draws=3) == gate
     assert again.steps.columns == (("size", "number"), ("colour", "word"), ("tagged", "boolean"))
     with pytest.raises(InputError, match="3 columns"):

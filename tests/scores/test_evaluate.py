@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from totalcal import Batch, models, scores
 from totalcal.baselines import Ensemble, MCDropout, TemperatureScaled
-from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError
+from totalcal.errors import InputError, LabelError, ShapeError, UnknownNameError, UnreadableFileError
 from totalcal.nets import mlp
 from totalcal.scores.evaluate import evaluate_files, evaluate_outputs
 from totalcal.scores.outputs import read_outputs
@@ -417,11 +417,18 @@ def test_outputs_that_are_no_real_numbers_are_refused(tmp_path, value):
         evaluate_files(tmp_path / "it.npz", [])
 
 
-def test_what_a_file_lacks_is_said_before_it_is_read(saved, monkeypatch):
-    monkeypatch.setattr("totalcal.scores.outputs.read_npz", None)  # nothing is read
+def test_what_a_file_lacks_is_said_before_it_is_read(saved):
+    def damaged(path):  # whoever reads the numbers gets an error of another kind
+        content = path.read_bytes()
+        path.write_bytes(content.replace(np.float64(7.25).tobytes(), np.float64(7.5).tobytes()))
+        return path
+
+    many = np.full((9000, 2), 7.25)
+    with pytest.raises(UnreadableFileError):
+        evaluate_files(damaged(saved("right", logits=many, labels=np.zeros(9000, int))))
     with pytest.raises(InputError, match="no `labels`"):
-        evaluate_files(saved("bare", logits=np.zeros((9, 2))))
-    with pytest.raises(ShapeError, match=r"\(9, 2\) and labels of shape \(8,\)"):
-        evaluate_files(saved("few", logits=np.zeros((9, 2)), labels=np.zeros(8, int)))
+        evaluate_files(damaged(saved("bare", logits=many)))
+    with pytest.raises(ShapeError, match=r"\(9000, 2\) and labels of shape \(8,\)"):
+        evaluate_files(damaged(saved("few", logits=many, labels=np.zeros(8, int))))
     with pytest.raises(ShapeError, match=r"outputs of shape \(\)"):
-        evaluate_files(saved("number", probabilities=np.float64(1), labels=np.zeros(1, int)))
+        evaluate_files(saved("number", probabilities=many[0, 0], labels=np.zeros(1, int)))

@@ -44,7 +44,7 @@ def test_the_protocol_gives_the_model_s_own_answers_to_the_bit(client, saved, di
     images = digits[0][:20]
     found, own = outputs(infer(client, images)), answers(saved, list(images))
     np.testing.assert_array_equal(found["probabilities"], own.probabilities)
-    np.testing.assert_array_equal(found["familiarity"], own.p_values["familiarity"])
+    np.testing.assert_array_equal(found["familiarity"], own.scores["familiarity"])
     for name in ("entropy", "reducible", "irreducible", "data", "unfamiliarity"):
         np.testing.assert_array_equal(found[name], own.scores[name])
     assert found["decision"].tolist() == own.decisions
@@ -211,7 +211,7 @@ def test_people_get_class_terms_familiarity_decision_and_why(client, saved, digi
     # the reducible term is estimated without bias, so that the sum is p (1 − p) up to its 1/draws
     p = np.array(list(said["probabilities"].values()))
     assert sum(said["uncertainty"].values()) == pytest.approx((p * (1 - p)).sum(), rel=1e-3)
-    assert said["familiarity"] == own.p_values["familiarity"][0]
+    assert said["familiarity"] == own.scores["familiarity"][0]
     assert said["decision"] == "accept"
     noise = np.random.default_rng(0).random(64)
     [answer] = client.post("/predict", json={"row": noise.tolist()}).json()["predictions"]

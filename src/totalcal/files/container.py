@@ -83,11 +83,22 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
         )
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
-            _check_members(path, archive.infolist())
-            description = _parsed(path, archive.read(_DESCRIPTION))
-            _check_format(path, description)
-            check_settings(description)
-            steps = archive.read(_STEPS) if _STEPS in archive.namelist() else None
+            found = sorted(archive.namelist())
+            if found not in ([_DESCRIPTION, _TENSORS], [_DESCRIPTION, _STEPS, _TENSORS]):
+                raise ModelFileError(
+                    f"{path} should hold {_DESCRIPTION} and {_TENSORS}, but holds {len(found)} members "
+                    f"({', '.join(name[:40] for name in found[:5])}). It is not a model file of totalcal."
+                )
+            for member in archive.infolist():
+                limit = _LARGEST_DESCRIPTION if member.filename == _DESCRIPTION else path.stat().st_size
+                if member.compress_type != zipfile.ZIP_STORED or member.file_size > limit:
+                    raise ModelFileError(
+                        f"{member.filename} in {path} is compressed or claims {member.file_size} bytes, "
+                        f"where at most {limit} stored ones are expected. totalcal did not write this file: "
+                        "do not use it."
+                    )
+            description = _described(path, archive.read(_DESCRIPTION))
+            steps = archive.read(_STEPS) if _STEPS in found else None
             return Container(description, archive.read(_TENSORS), steps)
     except ModelFileError as error:
         raise error if str(path) in str(error) else ModelFileError(f"{path}: {error}") from error
@@ -95,6 +106,25 @@ def read_container(path: Path, largest: int = LARGEST) -> Container:
         raise ModelFileError(
             f"{path} is damaged, or not a model file of totalcal ({error}). Copy or save it again."
         ) from error
+
+
+def _described(path: Path, text: bytes) -> dict[str, Any]:
+    """The description in a file, of this format and of the right kinds."""
+    try:
+        content = parse_json(text.decode(), f"the description in {path}")
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
+    if not isinstance(content, dict):
+        raise ModelFileError(f"the description in {path} is a {type(content).__name__}, not an object.")
+    if not isinstance(found := content.get("format"), int):
+        raise ModelFileError(f"{path} does not say its format: it is not a model file of totalcal.")
+    if found != FORMAT:
+        raise ModelFileError(
+            f"{path} has format {found}, and this version of totalcal reads format {FORMAT}: use the version "
+            "that wrote it."
+        )
+    check_settings(content)
+    return content
 
 
 def check_digest(found: str, expected: str | None, where: object) -> None:
@@ -113,44 +143,6 @@ def check_digest(found: str, expected: str | None, where: object) -> None:
         raise ModelFileError(f"{where} holds the model {found}, and {expected} was expected.")
 
 
-def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    found = sorted(member.filename for member in members)
-    if found not in ([_DESCRIPTION, _TENSORS], [_DESCRIPTION, _STEPS, _TENSORS]):
-        names = ", ".join(member.filename[:40] for member in members[:5])
-        raise ModelFileError(
-            f"{path} should hold {_DESCRIPTION} and {_TENSORS}, but holds {len(members)} members ({names}). "
-            "It is not a model file of totalcal."
-        )
-    for member in members:
-        limit = _LARGEST_DESCRIPTION if member.filename == _DESCRIPTION else path.stat().st_size
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size > limit:
-            raise ModelFileError(
-                f"{member.filename} in {path} is compressed or claims {member.file_size} bytes, where "
-                f"at most {limit} stored ones are expected. totalcal did not write this file: do not use it."
-            )
-
-
-def _parsed(path: Path, text: bytes) -> dict[str, Any]:
-    try:
-        content = parse_json(text.decode(), f"the description in {path}")
-    except ValueError as error:
-        raise ModelFileError(str(error)) from error
-    if not isinstance(content, dict):
-        raise ModelFileError(f"the description in {path} is a {type(content).__name__}, not an object.")
-    return content
-
-
-def _check_format(path: Path, description: dict[str, Any]) -> None:
-    found = description.get("format")
-    if not isinstance(found, int):
-        raise ModelFileError(f"{path} does not say its format: it is not a model file of totalcal.")
-    if found != FORMAT:
-        raise ModelFileError(
-            f"{path} has format {found}, and this version of totalcal reads format {FORMAT}: use the version "
-            "that wrote it."
-        )
-
-
 def summary(path: Path) -> list[tuple[str, str]]:
     """Pairs of a heading and what stands under it; reads no weights into a model."""
     if path.suffix in PROGRAMS:
@@ -158,72 +150,66 @@ def summary(path: Path) -> list[tuple[str, str]]:
 
         return open_exported(path).description.summary()
     content = read_container(path)
-    description, tensors = content.description, content.tensors
+    told = content.description
     try:
-        shapes = {name: entry["shape"] for name, entry in deserialize(tensors)}
+        recipe, domain, names, steps, sets = (
+            told[part] for part in ("recipe", "domain", "classes", "steps", "sets")
+        )
+        shapes = {name: entry["shape"] for name, entry in deserialize(content.tensors)}
+        model = "with parts of your own{}: hand it over, load(path, model=…)"
+        backbone = "part of the model that you hand over"
+        if recipe is None:
+            model = model.format(f" ({told['by_hand']})" if told["by_hand"] else "")
+        else:
+            model = _call(recipe["model"], {"num_classes": recipe["num_classes"], **recipe["arguments"]})
+            backbone = "of your own: hand it over, load(path, backbone=MyNet())"
+            if recipe["backbone"] is not None:
+                backbone = _call(recipe["backbone"], recipe["backbone_arguments"])
+        own = {name: shape for name, shape in shapes.items() if name.startswith("model/")}
+        weights = f"{sum(map(math.prod, own.values())):,} numbers in {len(own)} tensors"
+        if cells := own.get("model/latent.cells"):
+            weights += f", among them a memory of {cells[0]} cells"
+        behind = "none before the model"
+        if steps is not None:
+            taken = ", ".join(f"{name} ({kind})" for name, kind in steps["columns"] or ())
+            behind = ", ".join(steps["names"]) + (f" of {taken}" if taken else "")
+        given = "none: prediction.set() needs PredictionSets"
+        if sets is not None:
+            rows = len(sets["scores"])
+            given = f"{sets['method']}, coverage {sets['coverage']:g}, from {rows} held-out rows"
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in (told["scores"] or {}).items())
         return [
             ("digest", content.digest),
-            ("model", _model(description)),
-            ("backbone", _backbone(description["recipe"])),
-            ("weights", _weights(shapes)),
-            ("classes", _classes(description)),
-            ("steps", _steps(description["steps"])),
-            ("inputs", _inputs(description["preprocessing"])),
-            ("domain", _domain(description["domain"])),
-            ("retained", _retained(description, shapes)),
-            *_gate(description["gate"]),
-            ("sets", _sets(description["sets"])),
-            ("monitor", _monitor(description["monitor"], description["domain"])),
-            ("scores", _scores(description["scores"])),
-            ("written by", _listed(description["versions"])),
+            ("model", model),
+            ("backbone", backbone),
+            ("weights", weights),
+            (
+                "classes",
+                f"{told['num_classes']}, without names" if names is None else ", ".join(map(str, names)),
+            ),
+            ("steps", behind),
+            ("inputs", _inputs(told["preprocessing"])),
+            ("domain", _domain(domain)),
+            ("retained", _retained(told, shapes)),
+            *_gate(told["gate"]),
+            ("sets", given),
+            ("monitor", _monitor(told["monitor"], domain)),
+            ("scores", scores or "none were saved"),
+            ("written by", ", ".join(f"{name} {version}" for name, version in told["versions"].items())),
         ]
     except (KeyError, TypeError, AttributeError, ValueError, SafetensorError) as error:
         raise ModelFileError(f"the description in {path} is not as it should be: {error!r}.") from error
 
 
-def _model(description: dict[str, Any]) -> str:
-    recipe = description["recipe"]
-    if recipe is None:
-        reason = description["by_hand"]
-        return f"with parts of your own{f' ({reason})' if reason else ''}: hand it over, load(path, model=…)"
-    return _call(recipe["model"], {"num_classes": recipe["num_classes"], **recipe["arguments"]})
-
-
-def _backbone(recipe: dict[str, Any] | None) -> str:
-    if recipe is None:
-        return "part of the model that you hand over"
-    if recipe["backbone"] is None:
-        return "of your own: hand it over, load(path, backbone=MyNet())"
-    return _call(recipe["backbone"], recipe["backbone_arguments"])
-
-
-def _weights(shapes: dict[str, list[int]]) -> str:
-    own = {name: shape for name, shape in shapes.items() if name.startswith("model/")}
-    total = sum(math.prod(shape) for shape in own.values())
-    cells = own.get("model/latent.cells")
-    memory = "" if cells is None else f", among them a memory of {cells[0]} cells"
-    return f"{total:,} numbers in {len(own)} tensors{memory}"
-
-
-def _classes(description: dict[str, Any]) -> str:
-    names = description["classes"]
-    return f"{description['num_classes']}, without names" if names is None else ", ".join(map(str, names))
-
-
-def _steps(steps: dict[str, Any] | None) -> str:
-    if steps is None:
-        return "none before the model"
-    columns = steps["columns"] or []
-    taken = f" of {', '.join(f'{name} ({kind})' for name, kind in columns)}" if columns else ""
-    return f"{', '.join(steps['names'])}{taken}"
+def _call(name: str, arguments: dict[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
 def _inputs(preprocessing: dict[str, Any] | None) -> str:
     if preprocessing is None:
         return "tensors as they were in training (no preprocessing)"
-    columns = preprocessing["columns"]
+    columns, steps = preprocessing["columns"], preprocessing["pictures"]
     named = "" if columns is None else f": {', '.join(columns)}"
-    steps = preprocessing["pictures"]
     brought = "cropped" if steps and steps["crop"] else "stretched"
     made = "" if steps is None else f", from pictures {brought} to that size"
     return f"rows of shape {tuple(preprocessing['shape'])}{made}, standardised{named}"
@@ -245,9 +231,8 @@ def _retained(description: dict[str, Any], shapes: dict[str, list[int]]) -> str:
 
     found = []
     if domain := description["domain"]:
-        features = (
-            "features" if all(tap["name"] != "inputs" for tap in domain["taps"]) else "inputs and features"
-        )
+        reads_inputs = any(tap["name"] == "inputs" for tap in domain["taps"])
+        features = "inputs and features" if reads_inputs else "features"
         found.append(
             f"means of the {features} of {rows('model/domain.centres')} classes and of "
             f"{rows('model/domain.prototypes') + rows('model/domain.tokens')} groups of like rows"
@@ -266,55 +251,27 @@ def _retained(description: dict[str, Any], shapes: dict[str, list[int]]) -> str:
 def _gate(gate: dict[str, Any] | None) -> list[tuple[str, str]]:
     if gate is None:
         return [("gate", "none: every prediction is accepted")]
-    bars = [f"{bar['score']} {_limit(bar)}: {bar['verdict']}" for bar in gate["bars"]]
-    rates = gate["on_held_out"]
+    bars = []
+    for bar in gate["bars"]:
+        limit = "without limit" if bar["threshold"] is None else f"{bar['threshold']:.4g}"
+        bars.append(f"{bar['score']} {'by predicted class' if bar['by_class'] else limit}: {bar['verdict']}")
+    rates, draws = gate["on_held_out"], gate["sampling"]["draws"]
+    made = f"with {draws} draws of seed {gate['sampling']['seed']}" if draws else "without draws"
     price = (
         f"accepts {rates['coverage']:.1%} of {rates['rows']} held-out rows, "
         f"error {rates['error_before']:.2%} → {rates['error_after']:.2%}"
     )
     return [
         ("gate", "; ".join(bars)),
-        ("fitted on", _sampling(gate["sampling"])),
+        ("fitted on", f"predictions {'by moments' if draws == 'moments' else made}"),
         ("promise", gate["promise"]),
         ("cost", price),
     ]
 
 
-def _limit(bar: dict[str, Any]) -> str:
-    if bar["by_class"]:
-        return "by predicted class"
-    return "without limit" if bar["threshold"] is None else f"{bar['threshold']:.4g}"
-
-
-def _sampling(sampling: dict[str, Any]) -> str:
-    if sampling["draws"] == 0:
-        return "predictions without draws"
-    if sampling["draws"] == "moments":
-        return "predictions by moments"
-    return f"predictions with {sampling['draws']} draws of seed {sampling['seed']}"
-
-
-def _sets(sets: dict[str, Any] | None) -> str:
-    if sets is None:
-        return "none: prediction.set() needs PredictionSets"
-    return f"{sets['method']}, coverage {sets['coverage']:g}, from {len(sets['scores'])} held-out rows"
-
-
 def _monitor(monitor: dict[str, Any] | None, domain: dict[str, Any] | None) -> str:
-    if monitor is None and domain and domain["sets"]:
+    if monitor is not None:
+        return f"of {', '.join(monitor['detectors'])}; {monitor['rows']} rows of a stream so far"
+    if domain and domain["sets"]:
         return "none, since the scores of a model that has learned come about in another way"
-    if monitor is None:
-        return "none: totalcal watch needs a Monitor"
-    return f"of {', '.join(monitor['detectors'])}; {monitor['rows']} rows of a stream so far"
-
-
-def _scores(scores: dict[str, float] | None) -> str:
-    return _listed({name: f"{value:.4g}" for name, value in scores.items()}) if scores else "none were saved"
-
-
-def _listed(entries: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in entries.items())
-
-
-def _call(name: str, arguments: dict[str, Any]) -> str:
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+    return "none: totalcal watch needs a Monitor"

@@ -72,13 +72,9 @@ class Recipe:
                 if backbone is None
                 else f"this recipe makes its own backbone, {self.backbone!r}: give none."
             )
-        made = self.build_backbone() if backbone is None else backbone
-        return MODELS[self.model](made, num_classes=self.num_classes, **self.arguments)
-
-    def build_backbone(self) -> nn.Module:
-        """The named backbone alone."""
-        assert self.backbone is not None
-        return BACKBONES[self.backbone](num_classes=self.num_classes, **self.backbone_arguments)
+        if self.backbone is not None:
+            backbone = BACKBONES[self.backbone](num_classes=self.num_classes, **self.backbone_arguments)
+        return MODELS[self.model](backbone, num_classes=self.num_classes, **self.arguments)
 
     def as_json(self) -> dict[str, Any]:
         return {

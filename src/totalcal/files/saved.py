@@ -6,7 +6,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, cast
@@ -25,11 +25,11 @@ from totalcal import __version__
 from totalcal.calibration.calibrator import TemperatureAndBias
 from totalcal.calibration.summary import CalibrationSummary
 from totalcal.data.preprocessing import PictureSteps, Preprocessing
-from totalcal.decisions import Decisions, Gate
+from totalcal.decisions import Gate
 from totalcal.decisions.discoveries import Discoveries, check_one_score, discoveries
 from totalcal.decisions.monitor import Monitor
 from totalcal.decisions.sets import PredictionSets
-from totalcal.errors import GateError, InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
+from totalcal.errors import InputError, LabelError, ModelFileError, TotalcalError, UnknownNameError
 from totalcal.files.container import LARGEST, Container, read_container, write_container
 from totalcal.files.reading import MOST_AXES
 from totalcal.files.recipe import (
@@ -168,22 +168,6 @@ class Model:
         like = self.gate or self.sets
         return None if like is None else like.sampling
 
-    def decide(self, rows: Any) -> Decisions:
-        """What the gate says to each row.
-
-        Args:
-            rows: As the user has them, one entry per row.
-
-        Returns:
-            For each row whether it is accepted, and if not, why.
-
-        Raises:
-            GateError: The file has no gate.
-        """
-        if self.gate is None:
-            raise GateError("this model has no gate. Fit one: Gate.fit(saved, rows, labels).")
-        return self.gate(self.predict(rows))
-
     def select_unfamiliar(self, rows: Any, fdr: float = 0.1) -> Discoveries:
         """Which rows of a batch come from elsewhere, with few false alarms among them.
 
@@ -298,13 +282,24 @@ class Model:
     def content(self) -> Container:
         """What a file holds of it."""
         packed, now = None if self.steps is None else self.steps.packed(), self.snapshot()
-        return Container(_description(now), _packed(_tensor_groups(now)), packed)
+        return Container(_description(now), _tensors(now), packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as one file, which `totalcal.load` reads: `totalcal.save`."""
         now = self.snapshot()
-        parts = {each.name: getattr(now, each.name) for each in fields(now) if each.name != "process"}
-        save(now.process, path, **parts)
+        if (broken := not_finite(now.process)) is not None:
+            raise ModelFileError(
+                f"{broken} holds numbers that are not finite: such a model predicts nothing, and is not "
+                "saved. Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
+            )
+        if hooks := hooks_since(now.process):
+            raise InputError(
+                f"{hooks[0]} has other hooks than when the model was made, and the file would "
+                "make it again without them: remove them before you save, handle.remove()."
+            )
+        content = now.content()
+        check_settings(json.loads(json.dumps(content.description)))  # what would be refused is not written
+        write_container(Path(path), content)
 
     def __str__(self) -> str:
         made = recipe_of(self.process)
@@ -400,22 +395,11 @@ def save(
             f"a {type(model).__name__} is not a model of the family. Estimators, pipelines and calibrated "
             "models save themselves, model.save(path); a net of yours becomes a model by totalcal.calibrate."
         )
-    broken = not_finite(model)
-    if broken is not None:
-        raise ModelFileError(
-            f"{broken} holds numbers that are not finite: such a model predicts nothing, and is not saved. "
-            "Train it again: a lower learning rate, or Optimisation(clip=1.0), helps."
-        )
-    if hooks_since(model):
-        raise InputError(
-            f"{hooks_since(model)[0]} has other hooks than when the model was made, and the file would "
-            "make it again without them: remove them before you save, handle.remove()."
-        )
-    names, rows = None if classes is None else tuple(classes), _optional(as_context, context)
-    whole = Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary, takes)
-    content = whole.content()
-    check_settings(json.loads(json.dumps(content.description)))  # what would be refused is not written
-    write_container(Path(path), content)
+    names, rows = (
+        None if classes is None else tuple(classes),
+        None if context is None else as_context(context),
+    )
+    Model(model, gate, names, preprocessing, rows, scores, monitor, steps, sets, summary, takes).save(path)
 
 
 def load(
@@ -434,7 +418,7 @@ def load(
         largest: How many bytes the file may have.
 
     Returns:
-        The model and what was saved with it: `predict` and `decide` take rows as the user has them.
+        The model and what was saved with it: `predict` takes rows as the user has them.
 
     Raises:
         ModelFileError: If the file is damaged, or needs a backbone or a model that was not given.
@@ -450,15 +434,16 @@ def load(
     content = read_container(Path(path), largest)
     try:
         groups, description = _unpacked(content.tensors), content.description
+        rows, steps = groups.get("context"), content.steps
         return Model(
             process=_model(description, backbone, model, groups.get("model", {})),
             gate=_optional(Gate.from_json, description["gate"]),
             classes=_optional(tuple, description["classes"]),
             preprocessing=_preprocessing(description["preprocessing"], groups),
-            context=_optional(_context, groups.get("context")),
+            context=None if rows is None else Batch(from_named(rows, "inputs"), rows["labels"]),
             scores=_optional(dict, description["scores"]),
             monitor=_optional(Monitor.from_json, description["monitor"]),
-            steps=_steps(content),
+            steps=None if steps is None else Steps.unpacked(steps, description["steps"]["columns"]),
             sets=_optional(PredictionSets.from_json, description["sets"]),
             summary=_optional(CalibrationSummary.from_json, description["summary"]),
             takes=_optional(_forms, description["takes"]),
@@ -475,7 +460,7 @@ def _model(
     model: TuringProcess | None,
     state: Mapping[str, Tensor],
 ) -> TuringProcess:
-    """The model with the file's weights and settings; a file of format 1 has the recipe alone."""
+    """The model with the file's weights and settings."""
     settings: LayerSettings = description["settings"]
     recipe = _optional(Recipe.from_json, description["recipe"])
     if model is None and recipe is None:
@@ -485,7 +470,10 @@ def _model(
             "Build the model as it was, and hand it over: load(path, model=…)."
         )
     made = model if model is not None else _built(recipe, backbone, state, largest_size(settings))
-    _match_precision(made, state)
+    weights = [tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))]
+    precisions = {tensor.dtype for tensor in weights if tensor.is_floating_point()}
+    if len(precisions) == 1:  # a model of several was built by the user, in those
+        made.to(dtype=precisions.pop())
     if description["domain"] is not None:
         try:
             made.set_domain(_domain(description["domain"], state))
@@ -499,22 +487,18 @@ def _model(
     if broken is not None:
         raise ModelFileError(f"{broken} holds numbers that are not finite. Ask for a file of a sound model.")
     restore_settings(made, settings)
-    _warn_of_hooks(set(description["hooks"]), set(hooked(made)))
-    for name in description["frozen"]:
-        made.get_parameter(name).requires_grad_(False)
-    return made.eval()
-
-
-def _warn_of_hooks(before: set[str], now: set[str]) -> None:
-    """A file holds no hooks: those of a net are the user's to register again."""
-    if before != now:
+    before, now = set(description["hooks"]), set(hooked(made))
+    if before != now:  # a file holds no hooks: those of a net are the user's to register again
         name = min(before ^ now)
         had, has = ("hooks", "none") if name in before else ("no hooks", "some")
         warnings.warn(
             f"{name} had {had} when this model was saved, and has {has} in the net that was handed over: if "
             "they change what it gives, predictions are others.",
-            stacklevel=4,
+            stacklevel=3,
         )
+    for name in description["frozen"]:
+        made.get_parameter(name).requires_grad_(False)
+    return made.eval()
 
 
 def _built(
@@ -527,20 +511,16 @@ def _built(
             f"the net handed over has not made {unmade} yet: call it once on some rows before."
         )
     own = {name: tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))}
-    _check_settings(recipe, sum(tensor.numel() for tensor in own.values()), largest_setting)
+    available = sum(tensor.numel() for tensor in own.values())
+    sizes = [value for value in recipe.arguments.values() if isinstance(value, int)]
+    grown = recipe.num_classes * max([*sizes, largest_setting])  # cells and widths grow with the classes too
+    if grown > max(available, _HARMLESS):
+        raise _too_many(grown, available)
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are overwritten at once
         if backbone is None:
             with torch.device("meta"), _rationed(own):
                 _check_fit(recipe.build(), own)
         return recipe.build(backbone)
-
-
-def _check_settings(recipe: Recipe, available: int, largest_setting: int) -> None:
-    """What grows with an argument or a setting, cells and widths, grows with the number of classes too."""
-    sizes = [value for value in recipe.arguments.values() if isinstance(value, int)]
-    grown = recipe.num_classes * max([*sizes, largest_setting])
-    if grown > max(available, _HARMLESS):
-        raise _too_many(grown, available)
 
 
 @contextmanager
@@ -573,14 +553,6 @@ def _too_many(asked: int, available: int) -> ModelFileError:
         f"its recipe asks for {asked} weights or more, more than the {available} in the file. "
         "totalcal did not write this file: do not use it."
     )
-
-
-def _match_precision(model: TuringProcess, state: Mapping[str, Tensor]) -> None:
-    """Bring a model to the precision of its weights."""
-    weights = [tensor for name, tensor in state.items() if not name.startswith((_DOMAIN, _CALIBRATOR))]
-    precisions = {tensor.dtype for tensor in weights if tensor.is_floating_point()}
-    if len(precisions) == 1:  # a model of several was built by the user, in those
-        model.to(dtype=precisions.pop())
 
 
 def _domain(settings: Mapping[str, Any], state: Mapping[str, Tensor]) -> DomainMemory:
@@ -640,29 +612,23 @@ def _description(saved: Model) -> dict[str, Any]:
     }
 
 
-def _tensor_groups(saved: Model) -> dict[str, Mapping[str, Tensor]]:
+def _tensors(saved: Model) -> bytes:
+    """All tensors in the format of safetensors, under the names group/name; tied weights stay apart."""
     groups: dict[str, Mapping[str, Tensor]] = {"model": saved.process.state_dict()}
     if saved.preprocessing is not None:
         groups["preprocessing"] = {"mean": saved.preprocessing.mean, "scale": saved.preprocessing.scale}
     if saved.context is not None:
         groups["context"] = {**named(saved.context.inputs, "inputs"), "labels": saved.context.labels}
-    return groups
-
-
-def _packed(groups: Mapping[str, Mapping[str, Tensor]]) -> bytes:
-    """All tensors in the format of safetensors, under the names group/name."""
-    for name, value in (pair for members in groups.values() for pair in members.items()):
-        if not isinstance(value, Tensor) or value.is_quantized:
-            raise InputError(
-                f"a file holds plain tensors, but {name} is a {type(value).__name__}, as in quantised nets: "
-                "save the model with the net as it was before."
-            )
-    named = {
-        f"{group}{_SEPARATOR}{name}": tensor.detach().cpu().contiguous().clone()  # tied weights stay apart
-        for group, members in groups.items()
-        for name, tensor in members.items()
-    }
-    return bytes(safetensors.torch.save(named))
+    found = {}
+    for group, members in groups.items():
+        for name, value in members.items():
+            if not isinstance(value, Tensor) or value.is_quantized:
+                raise InputError(
+                    f"a file holds plain tensors, but {name} is a {type(value).__name__}, as in quantised "
+                    "nets: save the model with the net as it was before."
+                )
+            found[group + _SEPARATOR + name] = value.detach().cpu().contiguous().clone()
+    return bytes(safetensors.torch.save(found))
 
 
 def _unpacked(content: bytes) -> dict[str, dict[str, Tensor]]:
@@ -683,20 +649,13 @@ def _preprocessing(
 ) -> Preprocessing | None:
     if content is None:
         return None
-    mean, scale = groups["preprocessing"]["mean"], groups["preprocessing"]["scale"]
-    return Preprocessing(
-        tuple(content["shape"]),
-        mean,
-        scale,
+    columns, pictures = (
         _optional(tuple, content["columns"]),
         _optional(PictureSteps.from_json, content["pictures"]),
     )
-
-
-def _steps(content: Container) -> Steps | None:
-    if content.steps is None:
-        return None
-    return Steps.unpacked(content.steps, content.description["steps"]["columns"])
+    return Preprocessing(
+        tuple(content["shape"]), **groups["preprocessing"], columns=columns, pictures=pictures
+    )
 
 
 def _forms(content: Sequence[Any]) -> tuple[TensorForm, ...]:
@@ -705,10 +664,6 @@ def _forms(content: Sequence[Any]) -> tuple[TensorForm, ...]:
     if len(names) < len(forms) or "" in names or not all(0 <= form.axes < MOST_AXES for form in forms):
         raise ModelFileError(f"no net takes such tensors: {str(content)[:80]}.")
     return forms
-
-
-def _context(parts: Mapping[str, Tensor]) -> Batch:
-    return Batch(from_named(parts, "inputs"), parts["labels"])
 
 
 def _optional(make: Any, content: Any) -> Any:

@@ -13,7 +13,7 @@ from totalcal import __version__
 from totalcal.decisions.sets import PredictionSets
 from totalcal.errors import MissingExtraError, TotalcalError
 from totalcal.files.budget import BusyError
-from totalcal.files.predicting.answers import Answers, names_of_classes, p_value_names, score_names
+from totalcal.files.predicting.answers import Answers, names_of_classes, score_names
 from totalcal.serving import schema
 from totalcal.serving.batching import ClosedError
 from totalcal.serving.bodies import inference, rows_for_people
@@ -234,7 +234,7 @@ def _always_there(found: Answers) -> Iterator[npt.NDArray[Any]]:
     """What is a number in every answer; α₀ and what rests on it may be infinite."""
     yield found.probabilities
     yield from (found.scores[name] for name in ("entropy", *THREE_TERMS))
-    yield from found.p_values.values()
+    yield from (found.scores[name] for name in P_VALUES if name in found.scores)
 
 
 def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any
             "probabilities": dict(zip(names, found.probabilities[row].tolist(), strict=True)),
             "entropy": float(found.scores["entropy"][row]),
             "uncertainty": {term: float(found.scores[term][row]) for term in THREE_TERMS},
-            **{name: float(found.p_values[name][row]) if found.p_values else None for name in P_VALUES},
+            **{name: float(found.scores[name][row]) if name in found.scores else None for name in P_VALUES},
             "decision": found.decisions[row] or None,
             "reason": found.reasons[row] or None,
         }
@@ -261,7 +261,7 @@ def _in_words(found: Answers, sets: PredictionSets | None) -> list[dict[str, Any
 
 def _tensors(found: Answers) -> list[dict[str, Any]]:
     """The outputs of the protocol: numbers as FP64, words as BYTES. JSON has no infinity."""
-    numbers = {"probabilities": found.probabilities, **found.scores, **found.p_values}
+    numbers = {"probabilities": found.probabilities, **found.scores}
     outputs: list[dict[str, Any]] = [
         {"name": name, "datatype": "FP64", "shape": list(values.shape), "data": values.ravel().tolist()}
         for name, values in numbers.items()
@@ -281,7 +281,6 @@ def _metadata(service: Service) -> dict[str, Any]:
         {"name": form.name, "datatype": schema.datatype(form), "shape": [-1] * (1 + form.axes)}
         for form in service.takes or ()
     ] or [{"name": "inputs", "datatype": "FP64", "shape": shape}]
-    numbers = [*score_names(service.saved), *p_value_names(service.saved)]
     width = len(names_of_classes(service.saved))
     return {
         "name": service.name,
@@ -290,7 +289,7 @@ def _metadata(service: Service) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": [
             {"name": "probabilities", "datatype": "FP64", "shape": [-1, width]},
-            *({"name": name, "datatype": "FP64", "shape": [-1]} for name in numbers),
+            *({"name": name, "datatype": "FP64", "shape": [-1]} for name in score_names(service.saved)),
             *({"name": name, "datatype": "BYTES", "shape": [-1]} for name in ("class", "decision", "reason")),
         ],
     }

@@ -59,18 +59,13 @@ class Program(nn.Module):
     def forward(self, *rows: Tensor) -> dict[str, Tensor]:
         inputs = from_named(dict(zip(self.names, rows, strict=True)), ROWS)
         with _CommonOperators():
-            return outputs_of(self._predicted(inputs), self.gate, self.sets)
-
-    def _predicted(self, rows: Inputs) -> Predictive:
-        noise = None if self.noise is None else self.noise.again()
-        return self.model.predicted(self._received(rows), noise, self.context)
-
-    def _received(self, rows: Inputs) -> Inputs:
-        if self.preprocessing is None:
-            return rows
-        assert isinstance(rows, Tensor)
-        precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
-        return ((rows.double() - self.preprocessing.mean) / self.preprocessing.scale).to(precision)
+            if self.preprocessing is not None:
+                assert isinstance(inputs, Tensor)
+                precision = next((weight.dtype for weight in self.model.parameters()), torch.float32)
+                scaled = (inputs.double() - self.preprocessing.mean) / self.preprocessing.scale
+                inputs = scaled.to(precision)
+            noise = None if self.noise is None else self.noise.again()
+            return outputs_of(self.model.predicted(inputs, noise, self.context), self.gate, self.sets)
 
 
 def sets_of(saved: Model, sampling: Sampling) -> PredictionSets | None:
@@ -95,16 +90,12 @@ def outputs_of(
         if gate.costs is not None and gate.costs.is_matrix:
             found["answer"] = _answer_costs(gate.costs, found["probabilities"]).argmin(-1)
     if sets is not None:
-        found["set"] = _set(found["probabilities"], sets)
+        probabilities = found["probabilities"]  # as `PredictionSets.of`, by the method "split"
+        columns = probabilities.shape[-1]
+        limits = torch.from_numpy(sets.thresholds(columns))
+        likeliest = probabilities.argmax(-1, keepdim=True) == torch.arange(columns)
+        found["set"] = (-probabilities <= limits + ROUNDING * limits.abs()) | likeliest
     return found
-
-
-def _set(probabilities: Tensor, sets: PredictionSets) -> Tensor:
-    """As `PredictionSets.of`, by the method "split"."""
-    columns = probabilities.shape[-1]
-    limits = torch.from_numpy(sets.thresholds(columns))
-    likeliest = probabilities.argmax(-1, keepdim=True) == torch.arange(columns)
-    return (-probabilities <= limits + ROUNDING * limits.abs()) | likeliest
 
 
 def _answer_costs(costs: Costs, probabilities: Tensor) -> Tensor:
@@ -118,8 +109,7 @@ def _decision(scores: Mapping[str, Tensor], gate: Gate) -> Tensor:
     if gate.costs is not None:
         scores = {**scores, EXPECTED_COST: _expected_cost(gate.costs, scores)}
     for place, bar in reversed(list(enumerate(gate.bars, start=1))):
-        rejected = _rejected(bar, scores)
-        decision = torch.where(rejected, place, decision)
+        decision = torch.where(_rejected(bar, scores), place, decision)
     return decision
 
 

@@ -7,7 +7,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -325,15 +325,24 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
             if path.suffix == ".onnx"
             else f"torch cannot read the program again ({first_line(problem)}): its steps depend on values."
         ) from problem
-    for rows in (example, taken(example, slice(0, 1))):
-        arrays = {name: part.numpy() for name, part in named(rows, ROWS).items()}
-        found = exported.predict(arrays)
+
+    def both(rows: Inputs) -> Iterator[tuple[str, Array, Array]]:
         prediction = saved.predict(rows, draws=sampling.draws, seed=sampling.seed or 0)
-        for name, expected in outputs_of(prediction, saved.gate, sets_of(saved, sampling)).items():
-            gaps = _gaps(found[name], expected.numpy())
+        found = exported.predict({name: part.numpy() for name, part in named(rows, ROWS).items()})
+        expected = outputs_of(prediction, saved.gate, sets_of(saved, sampling))
+        return ((name, found[name], values.numpy()) for name, values in expected.items())
+
+    for rows in (example, taken(example, slice(0, 1))):
+        for name, found, expected in both(rows):
+            gaps = _gaps(found, expected)
             gap = np.median(gaps) if name in _STEPS else gaps.max()
             differences[name] = max(differences[name], float(gap))
-    differences |= dict.fromkeys(_without_numbers(exported, saved, sampling, example), math.nan)
+    far = mapped(lambda part: _FAR * part if part.is_floating_point() else part, example)
+    with suppress(TotalcalError):  # too far for the model itself
+        for name, found, expected in both(far):
+            is_lost = ~np.isfinite(found) & ~np.isnan(expected) & (found != expected)
+            if is_lost.any():  # not finite where the model is
+                differences[name] = math.nan
     worst = max(differences, key=lambda name: differences[name] / _TOLERANCES.get(name, TOLERANCE))
     if not differences[worst] <= _TOLERANCES.get(worst, TOLERANCE):
         raise ExportError(
@@ -342,22 +351,6 @@ def _checked(path: Path, saved: Model, sampling: Sampling, example: Inputs) -> d
             "no fixed program."
         )
     return {name: gap for name, gap in differences.items() if name in exported.description.outputs}
-
-
-def _without_numbers(exported: Any, saved: Model, sampling: Sampling, example: Inputs) -> list[str]:
-    """The outputs that are not finite far away from the example rows, where those of the model are."""
-    far = mapped(lambda part: _FAR * part if part.is_floating_point() else part, example)
-    try:
-        prediction = saved.predict(far, draws=sampling.draws, seed=sampling.seed or 0)
-    except TotalcalError:  # too far for the model itself
-        return []
-    found = exported.predict({name: part.numpy() for name, part in named(far, ROWS).items()})
-    expected = outputs_of(prediction, saved.gate, sets_of(saved, sampling))
-    return [name for name, values in expected.items() if _lacks_numbers(found[name], values.numpy())]
-
-
-def _lacks_numbers(found: Array, expected: Array) -> bool:
-    return bool((~np.isfinite(found) & ~np.isnan(expected) & (found != expected)).any())
 
 
 def _gaps(found: Array, expected: Array) -> Array:

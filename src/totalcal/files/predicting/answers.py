@@ -7,21 +7,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import GateError, InputError, TotalcalError
-from totalcal.files.container import check_digest, read_container
+from totalcal.files.container import PROGRAMS, check_digest, read_container
 from totalcal.files.predicting.inputs import FileRows, rows_of
-from totalcal.files.predicting.raw import RawTable
+from totalcal.files.predicting.tables import RawTable
 from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES, uncertainty
 
 if TYPE_CHECKING:
+    from totalcal.files.predicting.exported import ExportedModel
     from totalcal.files.saved import Model
     from totalcal.files.steps import Steps
-    from totalcal.types import Draws, Predictive
+    from totalcal.types import Draws
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -34,8 +35,7 @@ class Answers:
     Attributes:
         classes: The names of the columns of `probabilities`.
         probabilities: Rows × classes.
-        scores: Uncertainties by name, `unfamiliarity` among them where the model remembers its domain.
-        p_values: `familiarity`, `unlike_domain` and `unlike_classes`; empty without such a memory.
+        scores: By name: uncertainties, and of a model that remembers its domain the p-values too.
         decisions: The gate's verdict.
         reasons: Why.
         made: By which draws.
@@ -45,7 +45,6 @@ class Answers:
     classes: tuple[Any, ...]
     probabilities: Floats
     scores: dict[str, Floats]
-    p_values: dict[str, Floats]
     decisions: list[str]
     reasons: list[str]
     made: str
@@ -60,39 +59,18 @@ class Answers:
     def rows(self, start: int, stop: int) -> "Answers":
         """Some of the rows."""
         chosen = slice(start, stop)
-        return Answers(
-            self.classes,
-            self.probabilities[chosen],
-            {name: values[chosen] for name, values in self.scores.items()},
-            {name: values[chosen] for name, values in self.p_values.items()},
-            self.decisions[chosen],
-            self.reasons[chosen],
-            self.made,
-            None if self.chosen is None else self.chosen[chosen],
+        return replace(
+            self,
+            probabilities=self.probabilities[chosen],
+            scores={name: values[chosen] for name, values in self.scores.items()},
+            decisions=self.decisions[chosen],
+            reasons=self.reasons[chosen],
+            chosen=None if self.chosen is None else self.chosen[chosen],
         )
 
 
-class FilePredictor(Protocol):
-    """What rows of any kind are answered by: a saved model with its draws, or an exported program."""
-
-    @property
-    def classes(self) -> tuple[Any, ...]: ...
-
-    @property
-    def score_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def digest(self) -> str:
-        """What names the model."""
-
-    def rows(self, inputs: Path, workers: int) -> FileRows:
-        """The rows of a file or folder, with so many processes to decode pictures."""
-
-    def answers(self, rows: npt.NDArray[Any]) -> Answers: ...
-
-
 @dataclass(frozen=True)
-class FilePredictorWithDraws:
+class SavedPredictor:
     """A saved model that answers with so many draws, or with those of its gate, rows that passed `steps`."""
 
     saved: "Model"
@@ -120,7 +98,7 @@ class FilePredictorWithDraws:
 
 def opened(
     file: Path, draws: "Draws" = "auto", backbone: str | None = None, expect: str | None = None
-) -> FilePredictor:
+) -> "SavedPredictor | ExportedModel":
     """What answers by a model file: torch and totalcal, or for an .onnx onnxruntime alone.
 
     Args:
@@ -134,9 +112,9 @@ def opened(
         GateError: If the gate, or the exported program, has other draws.
         InputError: If a backbone is given for an exported program, which holds its own.
     """
-    from totalcal.files.predicting.exported import SUFFIXES, open_exported
+    from totalcal.files.predicting.exported import open_exported
 
-    if file.suffix in SUFFIXES:
+    if file.suffix in PROGRAMS:
         if backbone is not None:
             raise InputError(f"{file} is a program of its own and takes no --backbone: leave it out.")
         exported = open_exported(file)
@@ -150,7 +128,7 @@ def opened(
     saved = load_named(file, backbone)
     check_draws(saved, draws)
     # The reader takes the steps, to name the rows that cannot.
-    return FilePredictorWithDraws(replace(saved, steps=None), digest, draws, saved.steps)
+    return SavedPredictor(replace(saved, steps=None), digest, draws, saved.steps)
 
 
 def names_of_classes(saved: "Model") -> tuple[Any, ...]:
@@ -159,13 +137,9 @@ def names_of_classes(saved: "Model") -> tuple[Any, ...]:
 
 
 def score_names(saved: "Model") -> tuple[str, ...]:
-    """The uncertainties that an answer of this model has, in the order of a table."""
-    return (*UNCERTAINTIES, *UNFAMILIARITIES) if saved.process.domain.taps else tuple(UNCERTAINTIES)
-
-
-def p_value_names(saved: "Model") -> tuple[str, ...]:
-    """The p-values that an answer of this model has."""
-    return P_VALUES if saved.process.domain.taps else ()
+    """The scores that an answer of this model has, in the order of a table."""
+    of_memory = (*UNFAMILIARITIES, *P_VALUES) if saved.process.domain.taps else ()
+    return (*UNCERTAINTIES, *of_memory)
 
 
 def answers(
@@ -179,17 +153,16 @@ def answers(
         raise
     except (RuntimeError, ValueError, TypeError, LookupError) as error:  # a net says in its own words
         raise InputError(f"the model cannot take these rows: {str(error)[:300]}") from error
-    verdicts, reasons = _decisions(saved, prediction)
-    probabilities = prediction.probabilities.cpu().numpy()
+    probabilities, gate = prediction.probabilities.cpu().numpy(), saved.gate
+    silent = [""] * len(probabilities)
     return Answers(
         names_of_classes(saved),
         probabilities,
         {name: uncertainty(prediction, name) for name in score_names(saved)},
-        {name: getattr(prediction, name).cpu().double().numpy() for name in p_value_names(saved)},
-        verdicts,
-        reasons,
+        silent if gate is None else prediction.decision,
+        silent if gate is None else prediction.why,
         made_by(prediction.sampling.draws, prediction.sampling.seed),
-        None if saved.gate is None else saved.gate.answers(probabilities),
+        None if gate is None else gate.answers(probabilities),
     )
 
 
@@ -210,19 +183,9 @@ def check_draws(saved: "Model", draws: "Draws") -> None:
     Raises:
         GateError: If it was fitted with others.
     """
-    if saved.gate is None:
-        return
-    fitted = saved.gate.sampling
-    if fitted.draws and draws not in ("auto", fitted.draws):
+    fitted = None if saved.gate is None else saved.gate.sampling
+    if fitted and fitted.draws and draws not in ("auto", fitted.draws):
         raise GateError(
             f"the file's gate was fitted on predictions {fitted}; its promise does not hold for {draws}: "
             "leave --draws out."
         )
-
-
-def _decisions(saved: "Model", prediction: "Predictive") -> tuple[list[str], list[str]]:
-    gate, rows = saved.gate, len(prediction.probabilities)
-    if gate is None:
-        return [""] * rows, [""] * rows
-    decisions = gate(prediction)
-    return decisions.verdicts, decisions.reasons

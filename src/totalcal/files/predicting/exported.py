@@ -21,7 +21,6 @@ from totalcal.errors import (
     ShapeError,
     UnreadableFileError,
 )
-from totalcal.files.container import PROGRAMS
 from totalcal.files.predicting.answers import Answers, made_by
 from totalcal.files.predicting.inputs import FileRows, rows_of
 from totalcal.files.reading import open_regular, parse_json, unreadable
@@ -37,7 +36,6 @@ from totalcal.uncertainties import (
 )
 
 Array = npt.NDArray[Any]
-SUFFIXES = PROGRAMS
 KEY = "totalcal"
 """What the description is called in a file: a metadata entry of an .onnx, an extra file of a .pt2."""
 
@@ -134,7 +132,11 @@ class Description:
                 content["draws"],
                 int(content["seed"]),
                 rows
-                and ExportedRows(tuple(rows["shape"]), _tuple(rows["columns"]), _steps(rows["pictures"])),
+                and ExportedRows(
+                    tuple(rows["shape"]),
+                    rows["columns"] and tuple(rows["columns"]),
+                    rows["pictures"] and PictureSteps.from_json(rows["pictures"]),
+                ),
                 tuple(ExportedBar(**bar) for bar in content["bars"]),
                 content["versions"],
                 str(content["model"]),
@@ -164,7 +166,8 @@ class ExportedModel:
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return tuple(name for name in (*UNCERTAINTIES, *UNFAMILIARITIES) if name in self.description.outputs)
+        known = (*UNCERTAINTIES, *UNFAMILIARITIES, *P_VALUES)
+        return tuple(name for name in known if name in self.description.outputs)
 
     def rows(self, inputs: Path, workers: int) -> FileRows:
         return rows_of(inputs, self.description.rows, manifests=True, workers=workers)
@@ -188,7 +191,10 @@ class ExportedModel:
         self.check_draws(draws, seed)
         if context is not None:
             raise ContextError("an exported model takes no context: it has its own. Export it with another.")
-        wanted, given = self.description.inputs, self._by_name(rows)
+        wanted, fields = self.description.inputs, getattr(getattr(rows, "dtype", None), "names", None)
+        given: Mapping[str, Array] = rows if isinstance(rows, Mapping) else {next(iter(wanted)): rows}
+        if fields:
+            given = {f"{ROWS}/{name}": rows[name].copy() for name in fields}
         if given.keys() != wanted.keys():
             raise InputError(f"the model takes {', '.join(wanted)}, but got {', '.join(given)}.")
         arrays = {name: np.ascontiguousarray(given[name], wanted[name]["dtype"]) for name in wanted}
@@ -200,14 +206,6 @@ class ExportedModel:
                     f"{array.shape[1:]}."
                 )
         return self.run(arrays)
-
-    def _by_name(self, rows: Any) -> Mapping[str, Array]:
-        if isinstance(rows, Mapping):
-            return rows
-        names = rows.dtype.names if isinstance(rows, np.ndarray) else None
-        if names:
-            return {f"{ROWS}/{name}": rows[name].copy() for name in names}
-        return {next(iter(self.description.inputs)): rows}
 
     def answers(self, rows: Array) -> Answers:
         """What a table or a service says of the rows."""
@@ -224,12 +222,10 @@ class ExportedModel:
             bars = [None, *self.description.bars]
             verdicts = ["accept" if (bar := bars[place]) is None else bar.verdict for place in decisions]
             reasons = [self._reason(bars[place], found, row) for row, place in enumerate(decisions)]
-        scores = {name: found[name] for name in self.score_names}
         return Answers(
             self.classes,
             found["probabilities"],
-            scores,
-            {name: found[name] for name in P_VALUES if name in found},
+            {name: found[name] for name in self.score_names},
             verdicts,
             reasons,
             made_by(self.description.draws, self.description.seed),
@@ -339,11 +335,3 @@ def _described(text: str | None, path: Path) -> Description:
     if not text:
         raise ModelFileError(f"{path} has no description of totalcal in it. {_REMEDY}")
     return Description.from_json(text, str(path))
-
-
-def _tuple(value: Any) -> Any:
-    return None if value is None else tuple(value)
-
-
-def _steps(value: Any) -> PictureSteps | None:
-    return None if value is None else PictureSteps.from_json(value)

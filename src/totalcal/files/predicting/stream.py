@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from totalcal.errors import InputError, NotFiniteError
-from totalcal.files.predicting.answers import Answers, FilePredictor, opened
-from totalcal.files.predicting.inputs import Array, Chunk, Complaint, FileRows, Pictures
+from totalcal.files.predicting.answers import Answers, SavedPredictor, opened
+from totalcal.files.predicting.inputs import Array, Chunk, Complaint, Pictures
 from totalcal.files.predicting.outputs import ColumnValues, ResumableOutput, format_of
 from totalcal.files.whole_files import sha256_of
-from totalcal.uncertainties import P_VALUES, UNFAMILIARITY
 
 if TYPE_CHECKING:
+    from totalcal.files.predicting.exported import ExportedModel
     from totalcal.types import Draws
 
 _MOST_ROWS, _USUAL_ROWS = 4096, 256
@@ -77,11 +77,13 @@ def predict_file(
     rows = predictor.rows(inputs, workers or 0)
     size = usual_chunk(rows.width) if chunk_size is None else chunk_size
     if isinstance(rows, Pictures) and workers is None:
-        rows.workers = _usual_workers(len(rows.names) // size)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if cores > 1 and "torch" in sys.modules:  # an exported model is run, perhaps where there is none
+            rows.workers = min(cores, len(rows.names) // size // 2)
     probabilities = (f"p({name})" for name in predictor.classes)
-    scores = (*predictor.score_names, *(P_VALUES if UNFAMILIARITY in predictor.score_names else ()))
-    header = ["row", "class", *probabilities, *scores, "decision", "reason", "model"]
-    fingerprint = f"{sha256_of(model)} {_state(rows)} {draws} {size}"
+    header = ["row", "class", *probabilities, *predictor.score_names, "decision", "reason", "model"]
+    state = hashlib.sha256(repr(rows.state()).encode()).hexdigest()
+    fingerprint = f"{sha256_of(model)} {state} {draws} {size}"
     with ResumableOutput(output, fingerprint, format_of(output, header, predictor.classes)) as file:
         before = file.rows
         on_rows(before)
@@ -105,14 +107,9 @@ def usual_chunk(width: int) -> int:
     return max(1, min(_MOST_ROWS, max(_USUAL_ROWS, _USUAL_NUMBERS // width), _MOST_NUMBERS // width))
 
 
-def _usual_workers(chunks: int) -> int:
-    if "torch" not in sys.modules:  # an exported model is run, perhaps where there is none
-        return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, chunks // 2) if cores > 1 else 0
-
-
-def _answered(by: FilePredictor, chunk: Chunk) -> tuple[list[ColumnValues], list[Complaint]]:
+def _answered(
+    by: "SavedPredictor | ExportedModel", chunk: Chunk
+) -> tuple[list[ColumnValues], list[Complaint]]:
     """The columns of a chunk, and what is wrong with its bad rows: those without an answer are among them."""
     if not chunk.names:
         return [], chunk.complaints
@@ -141,9 +138,5 @@ def _unanswerable(answer: Callable[[Array], Answers], values: Array, start: int 
 def _columns(names: list[str], found: Answers, digest: str) -> list[ColumnValues]:
     """One after the other, as the header names them; the last says of every row which model answered it."""
     model = [f"{digest} {found.made}"] * len(names)
-    numbers = [*found.probabilities.T, *found.scores.values(), *found.p_values.values()]
+    numbers = [*found.probabilities.T, *found.scores.values()]
     return [names, found.best, *numbers, found.decisions, found.reasons, model]
-
-
-def _state(rows: FileRows) -> str:
-    return hashlib.sha256(repr(rows.state()).encode()).hexdigest()

@@ -32,10 +32,10 @@ from totalcal.files.reading import (
 
 if TYPE_CHECKING:
     from totalcal.files.predicting.inputs import RowFormat
+    from totalcal.files.steps import InputColumn, Steps
 
 Floats = npt.NDArray[np.float64]
 
-_NO_NUMBER = "holds a value that is not a number"
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26
 _BUFFER = 1 << 16  # of a column of a Parquet file: its row groups need not fit into memory
@@ -58,9 +58,9 @@ class TableFile:
         self._columns = [self._header[place] for place in self._places]
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
-        row, counts = 0, _block_sizes(size, skip)
+        row, counts = 0, chain(repeat(size, skip // size), filter(None, [skip % size]), repeat(size))
         if not self._start:  # the header is not plain, so it is the record before row 0
-            row, counts = -1, iter(())
+            row, counts = -1, chain()
         with self._opened() as file:
             file.seek(self._start)
             for block in _plain_blocks(file, counts):
@@ -104,19 +104,15 @@ class TableFile:
             if len(fields) != len(self._header):
                 reasons[place] = f"has {len(fields)} columns, the header has {len(self._header)}"
                 continue
-            try:
-                rows[-1] = [number(fields[column]) for column in self._places]
-            except ValueError:
-                reasons[place] = f"{_NO_NUMBER} in the column {self._without_number(fields)!r}"
+            for entry, column in enumerate(self._places):
+                try:
+                    rows[-1][entry] = number(fields[column])
+                except ValueError:
+                    reasons[place] = (
+                        f"holds a value that is not a number in the column {self._header[column]!r}"
+                    )
+                    break
         return Chunk.checked(row_names(row, len(rows)), np.array(rows), reasons, self._columns)
-
-    def _without_number(self, fields: list[str]) -> str:
-        for column in self._places:
-            try:
-                number(fields[column])
-            except ValueError:
-                return self._header[column]
-        raise AssertionError("all of them are numbers")
 
     def _records(self, file: BinaryIO) -> Iterator[list[str]]:
         encoding = "utf-8" if file.tell() else "utf-8-sig"
@@ -161,6 +157,94 @@ class ColumnFile:
             column = batch.column(name).cast("float64", safe=False)
             values[:, place] = column.to_numpy(zero_copy_only=False)
         return values
+
+
+class RawTable:
+    """A CSV with a header line, Parquet or Arrow; columns are found by name, and rows have passed the steps.
+
+    A row whose values are of another kind, or that a step refuses, is a complaint.
+    """
+
+    def __init__(self, path: Path, steps: "Steps", width: int = 0) -> None:
+        if path.suffix.lower() not in (".csv", *ColumnFile.KINDS) or not path.is_file():
+            raise InputError(
+                f"a model behind a pipeline takes its raw columns as .csv, {', '.join(ColumnFile.KINDS)}, "
+                f"not {path}."
+            )
+        if steps.columns is None:
+            raise InputError(
+                "the file does not say which columns its pipeline takes: it was fitted on a plain array, or "
+                "as scikit-learn's own. Save it with example=rows of the data frame it was fitted on."
+            )
+        self.path, self.steps, self.columns = path, steps, steps.columns
+        self.width = max(len(self.columns), width)  # of what the steps make, if that is more
+
+    def chunks(self, size: int, skip: int = 0) -> Iterator[Chunk]:
+        row = skip
+        for block in (self._of_lines if self.path.suffix.lower() == ".csv" else self._of_columns)(size, skip):
+            yield self._chunk(block, row)
+            row += len(block)
+
+    def _of_lines(self, size: int, skip: int) -> Iterator[list[Sequence[Any] | str]]:
+        with (
+            unreadable(self.path, "a table", "Save it as CSV in UTF-8."),
+            io.TextIOWrapper(open_regular(self.path), "utf-8-sig", newline="") as file,
+        ):
+            lines = csv_records(file, self.path)
+            header = next(lines, [])
+            places, rows = self._places(header), islice(lines, skip, None)
+            while block := list(islice(rows, size)):
+                yield [
+                    [line[place] for place in places]
+                    if len(line) == len(header)
+                    else f"has {len(line)} columns, the header has {len(header)}"
+                    for line in block
+                ]
+
+    def _of_columns(self, size: int, skip: int) -> Iterator[list[Sequence[Any] | str]]:
+        names = [column.name for column in self.columns]
+        with opened_columns(self.path) as file:
+            self._places(schema_of(file).names)
+            for batch in record_batches(file, names, size, skip):
+                yield [*zip(*(batch.column(name).to_pylist() for name in names), strict=True)]
+
+    def _places(self, header: Sequence[str]) -> list[int]:
+        return column_places(self.path, header, [name for name, _ in self.columns])
+
+    def state(self) -> list[FileState]:
+        return [file_state(self.path, self.path.name)]
+
+    def _chunk(self, block: list[Sequence[Any] | str], row: int) -> Chunk:
+        reasons: dict[int, str] = {}
+        table: dict[int, list[Any]] = {}
+        for place, fields in enumerate(block):
+            try:
+                if isinstance(fields, str):
+                    raise ValueError(fields)
+                table[place] = list(map(_value, fields, self.columns))
+            except ValueError as error:
+                reasons[place] = str(error)
+        passed = self._passed(table, reasons)
+        empty = np.zeros(len(next(iter(passed.values()))) if passed else 0)
+        values = np.stack([passed.get(place, empty) for place in range(len(block))])
+        return Chunk.checked(row_names(row, len(block)), values, reasons)
+
+    def _passed(self, table: dict[int, list[Any]], reasons: dict[int, str]) -> dict[int, Any]:
+        """Through the steps: all rows at once, or each by itself if one of them is refused."""
+        if not table:
+            return {}
+        rows = np.empty((len(table), len(self.columns)), dtype=object)
+        rows[:] = list(table.values())
+        try:
+            return dict(zip(table, self.steps(rows), strict=True))
+        except ValueError as error:
+            if len(table) == 1:
+                reasons[next(iter(table))] = f"cannot be used: {str(error).removesuffix('.')}"
+                return {}
+        passed: dict[int, Any] = {}
+        for place, row in table.items():
+            passed |= self._passed({place: row}, reasons)
+        return passed
 
 
 def read_table(path: Path) -> Any:
@@ -221,44 +305,25 @@ def opened_columns(path: Path) -> Iterator[Any]:
 
 def schema_of(file: Any) -> Any:
     """The Arrow schema of an open Parquet or Arrow file."""
-    return file.schema_arrow if _is_parquet(file) else file.schema
+    return getattr(file, "schema_arrow", file.schema)
 
 
 def record_batches(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
     """What an open file has after its first rows, in record batches of at most so many."""
-    is_parquet = _is_parquet(file)
-    return _sliced(_of_parquet(file, columns, size, skip) if is_parquet else _of_arrow(file, skip), size)
-
-
-def _is_parquet(file: Any) -> bool:
-    return hasattr(file, "num_row_groups")
-
-
-def _of_parquet(file: Any, columns: Sequence[str], size: int, skip: int) -> Iterator[Any]:
-    """Record batches after the first rows; row groups that end before are not even read."""
-    groups = list(range(file.num_row_groups))
-    while groups and (rows := file.metadata.row_group(groups[0]).num_rows) <= skip:
-        skip -= rows
-        del groups[0]
-    return _after(skip, file.iter_batches(size, groups, list(columns), use_threads=False))
-
-
-def _of_arrow(file: Any, skip: int) -> Iterator[Any]:
-    count = getattr(file, "num_record_batches", None)  # a stream does not know
-    return _after(skip, file if count is None else map(file.get_batch, range(count)))
-
-
-def _after(skip: int, batches: Iterable[Any]) -> Iterator[Any]:
+    if hasattr(file, "num_row_groups"):
+        groups = list(range(file.num_row_groups))
+        while groups and (rows := file.metadata.row_group(groups[0]).num_rows) <= skip:
+            skip -= rows
+            del groups[0]  # it is not even read
+        batches = file.iter_batches(size, groups, list(columns), use_threads=False)
+    else:
+        count = getattr(file, "num_record_batches", None)  # a stream does not know
+        batches = file if count is None else map(file.get_batch, range(count))
     for batch in batches:
         batch.validate(full=True)  # words that end beyond their buffer would be a segfault
         dropped = min(skip, batch.num_rows)
         skip -= dropped
-        yield batch.slice(dropped)
-
-
-def _sliced(batches: Iterable[Any], size: int) -> Iterator[Any]:
-    for batch in batches:
-        for start in range(0, batch.num_rows, size):
+        for start in range(dropped, batch.num_rows, size):
             yield batch.slice(start, size)
 
 
@@ -304,11 +369,6 @@ def _plain_header(file: BinaryIO) -> list[str] | None:
         return next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except csv.Error:
         return None
-
-
-def _block_sizes(size: int, skip: int) -> Iterator[int]:
-    """Numbers of lines: those to skip, and then chunk after chunk."""
-    return chain(repeat(size, skip // size), filter(None, [skip % size]), repeat(size))
 
 
 def _plain_blocks(file: BinaryIO, counts: Iterable[int]) -> Iterator[bytes]:
@@ -360,3 +420,24 @@ def _by_arrow(block: bytes, width: int, places: Sequence[int]) -> Floats | None:
     for column, place in enumerate(places):
         values[:, column] = found.column(names[place]).to_numpy()
     return values
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _value(field: Any, column: "InputColumn") -> Any:
+    """What a field of a CSV says, or a value that has a type already; an empty one is missing."""
+    if field is None or field != field or (isinstance(field, str) and not field.strip()):
+        return np.nan
+    try:
+        match column.kind:
+            case "word" if isinstance(field, str):
+                return field
+            case "number":
+                return number(field) if isinstance(field, str) else float(field)
+            case "boolean":
+                return _TRUTH[str(field).strip().lower()]
+    except (ValueError, TypeError, KeyError):
+        pass
+    shown = repr(field[:40]) if isinstance(field, str) else str(field)[:40]
+    raise ValueError(f"has {shown} in the column {column.name!r}, which holds {column.kind}s")
