@@ -44,7 +44,7 @@ DROPOUT = 0.2
 ENSEMBLES = (f"ensemble of {MEMBERS}", f"ensemble of {MEMBERS} + temperature")
 ENTROPY = "auroc/entropy"
 CALIBRATED = "calibrated softmax"
-SCORES = ("nll", "auroc", "ece", "error", ENTROPY)  # what a phone shows stands first
+SHOWN = ("nll", "auroc", "ece", "error", ENTROPY)  # what a phone shows stands first
 
 
 class SeedData(NamedTuple):
@@ -125,16 +125,16 @@ def demo_page(records: Sequence[Record]) -> tuple[str, str, Table]:
 
 def demo_table(records: Sequence[Record]) -> Table:
     """A row per method; bold is what no other beats in a paired test over seeds."""
-    values = {key: by_seed(records, key) for key in SCORES}
-    best = {key: unbeaten(key, values[key]) for key in SCORES}
+    values = {key: by_seed(records, key) for key in SHOWN}
+    best = {key: unbeaten(key, values[key]) for key in SHOWN}
     rows = [
         (
             Entry(name),
-            *(_entry(key, values[key][name].values(), name in best[key]) for key in SCORES),
+            *(_entry(key, values[key][name].values(), name in best[key]) for key in SHOWN),
         )
         for name in values["error"]
     ]
-    titles = ["method", *(_title(key) for key in SCORES)]
+    titles = ["method", *(_title(key) for key in SHOWN)]
     caption = (
         "OOD AUROC is by familiarity where a method has it, else by entropy. Marked: not beaten in paired "
         "tests over seeds, corrected for their number (Holm)."

@@ -1,9 +1,7 @@
-"""Predictions as people read them: in five lines, as a table, as a data frame."""
+"""Predictions as people read them: in five lines, and as a table."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
-
-from totalcal.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from totalcal.types import Predictive
@@ -12,12 +10,12 @@ _SHOWN = 10
 _UNFAMILIAR = 0.05
 
 
-def as_text(prediction: "Predictive") -> str:
+def in_five_lines(prediction: "Predictive") -> str:
     """How many rows and classes, how confident, how familiar, what was decided.
 
     >>> import torch
     >>> from totalcal.types import PointMass, Predictive
-    >>> print(as_text(Predictive(PointMass(torch.zeros(1, 4, 2)))))
+    >>> print(in_five_lines(Predictive(PointMass(torch.zeros(1, 4, 2)))))
     4 rows, 2 classes; 1 draw
     mean confidence 0.500, mean entropy 0.693
     """
@@ -38,27 +36,19 @@ def as_text(prediction: "Predictive") -> str:
     return "\n".join(lines)
 
 
-def as_frame(prediction: "Predictive") -> Any:
-    """One row per input."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables", "a table of predictions") from error
-    return pd.DataFrame(_columns(prediction))
-
-
-def as_html(prediction: "Predictive") -> str:
+def for_a_notebook(prediction: "Predictive") -> str:
     """The five lines, and a table of the first rows."""
-    columns = _columns(prediction)
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    table = columns(prediction)
+    head = "".join(f"<th>{escape(name)}</th>" for name in table)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_short(values[row]))}</td>" for values in columns.values()) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(_short(values[row]))}</td>" for values in table.values()) + "</tr>"
         for row in range(min(_SHOWN, len(prediction.probabilities)))
     )
-    return f"<pre>{escape(as_text(prediction))}</pre><table><tr>{head}</tr>{body}</table>"
+    return f"<pre>{escape(in_five_lines(prediction))}</pre><table><tr>{head}</tr>{body}</table>"
 
 
-def _columns(prediction: "Predictive") -> dict[str, Any]:
+def columns(prediction: "Predictive") -> dict[str, Any]:
+    """A column for all that is known of each row."""
     found: dict[str, Any] = {
         "label": prediction.labels,
         "confidence": prediction.confidence.cpu().numpy(),

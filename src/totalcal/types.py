@@ -7,11 +7,12 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from totalcal.errors import DomainError, GateError, InputError
+from totalcal.errors import DomainError, GateError, InputError, MissingExtraError
 from totalcal.functional import dirichlet
 from totalcal.functional.decomposition import (
     Decomposition,
@@ -413,14 +414,14 @@ class Predictive:
     classes: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
-        from totalcal.printing import as_text
+        from totalcal.printing import in_five_lines
 
-        return as_text(self)
+        return in_five_lines(self)
 
     def _repr_html_(self) -> str:
-        from totalcal.printing import as_html
+        from totalcal.printing import for_a_notebook
 
-        return as_html(self)
+        return for_a_notebook(self)
 
     def to_frame(self) -> Any:
         """A data frame with a row per input: label, confidence, and what else the prediction knows.
@@ -428,9 +429,13 @@ class Predictive:
         Raises:
             MissingExtraError: Without pandas.
         """
-        from totalcal.printing import as_frame
+        from totalcal.printing import columns
 
-        return as_frame(self)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("pandas", "tables", "a table of predictions") from error
+        return pd.DataFrame(columns(self))
 
     @cached_property
     def labels(self) -> Any:
@@ -440,7 +445,10 @@ class Predictive:
         """
         probabilities = self.probabilities.cpu().numpy()
         places = probabilities.argmax(-1) if self.gate is None else self.gate.answers(probabilities)
-        return places if self.classes is None else named_array(self.classes)[places]
+        if self.classes is None:
+            return places
+        of_one_type = len({type(name) for name in self.classes}) == 1
+        return np.array(self.classes, dtype=None if of_one_type else object)[places]
 
     @cached_property
     def confidence(self) -> Tensor:
@@ -617,14 +625,6 @@ class Predictive:
         sampling = ways.pop() if len(ways) == 1 else Sampling(parts[0].draws)
         first = parts[0]
         return cls(belief, sampling, domain, scores, first.members, first.sets, first.gate, first.classes)
-
-
-def named_array(names: Sequence[Any]) -> Any:
-    """Names of classes as an array: of their own type where they have one, of objects else."""
-    import numpy as np
-
-    kinds = {type(name) for name in names}
-    return np.array(names) if len(kinds) == 1 else np.array(names, dtype=object)
 
 
 class DecisionRule(Protocol):

@@ -71,7 +71,7 @@ def uncertainty(prediction: "Predictive", name: str) -> npt.NDArray[np.float64]:
     >>> uncertainty(Predictive(PointMass(torch.zeros(1, 1, 2))), "data")
     array([0.5])
     """
-    values = _measured(prediction, name).detach().cpu().double().numpy()
+    values = _tensor(prediction, name).detach().cpu().double().numpy()
     if np.isnan(values).any():
         raise InputError(
             f"the {name} of {int(np.isnan(values).sum())} of {values.size} predictions is NaN; "
@@ -104,7 +104,7 @@ def how_unlike(domain: float, classes: float) -> str:
     return "not from here" if domain <= classes else "no class I know"
 
 
-def _measured(prediction: "Predictive", name: str) -> "Tensor":
+def _tensor(prediction: "Predictive", name: str) -> "Tensor":
     if name in P_VALUES:
         return cast("Tensor", getattr(prediction, name))
     if name == CONFIDENCE:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from totalcal.errors import ContextError, InputError
 from totalcal.inputs import Inputs, as_inputs, call, count, received_by
-from totalcal.scores.arrays import as_labels, class_names
+from totalcal.scores.arrays import class_names, label_vector
 from totalcal.scores.evaluate import log_likelihoods
 from totalcal.scores.external import OutputKind, as_predictive, eval_mode
 from totalcal.scores.streaming import Rows, labelled_blocks, numbered
@@ -36,11 +36,6 @@ class TemperatureScaled:
     nll_after: float
 
     @property
-    def changes_nothing(self) -> bool:
-        """Whether no temperature lowers the held-out NLL, so that T stays 1."""
-        return self.temperature == 1
-
-    @property
     def classes(self) -> tuple[Any, ...] | None:
         """The names that the predictor within has for its classes."""
         return _names_of(self.predictor)
@@ -53,7 +48,7 @@ class TemperatureScaled:
         return replace(prediction, belief=_scaled(prediction.belief, self.temperature))
 
     def __str__(self) -> str:
-        if self.changes_nothing:
+        if self.temperature == 1:
             return (
                 f"temperature 1: no other lowers the held-out NLL of {self.nll_before:.4f}; nothing changes"
             )
@@ -124,7 +119,7 @@ def _held_out(
                     "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
                 )
             log_mean = predictor.predict(inputs, draws=draws, seed=seed).belief.log_mean.cpu()
-            labels.append(torch.as_tensor(as_labels(truth, *log_mean.shape[1:])))
+            labels.append(torch.as_tensor(label_vector(truth, *log_mean.shape[1:])))
             log_means.append(log_mean)
     if not labels:
         raise InputError(

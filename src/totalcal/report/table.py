@@ -108,10 +108,15 @@ def as_html(table: Table, label: str = "table") -> str:
         f'<button type="button">{escape(title)}</button></th>'
         for title, is_number in zip(table.columns, numeric, strict=True)
     )
-    body = "\n".join(
-        _html_group(group, len(table.columns)) + "\n".join(map(_html_row, group.rows))
-        for group in table.groups
-    )
+    lines = []
+    for group in table.groups:
+        if group.title:
+            span = f'<th scope="rowgroup" colspan="{len(table.columns)}">{escape(group.title)}</th>'
+            lines.append(f"<tr>{span}</tr>")
+        for name, *others in group.rows:
+            named = _html_entry(name, "th", ' scope="row"')
+            lines.append(f"<tr>{named}{''.join(_html_entry(entry, 'td') for entry in others)}</tr>")
+    body = "\n".join(lines)
     caption = escape(table.caption)
     figure = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n'
@@ -128,13 +133,14 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     >>> csv_text([["a,b", "=1+1", -1], ["two\rlines", "", 0.5]])
     '"a,b",\'=1+1,-1\n"two\rlines",,0.5\n'
     """
-    return "".join(map(_csv_line, rows))
-
-
-def _csv_line(row: Iterable[Any]) -> str:
-    paper = StringIO()
-    csv.writer(paper, lineterminator="\r\n").writerow(map(without_formula, row))  # so that both are quoted
-    return paper.getvalue().removesuffix("\r\n") + "\n"
+    lines = []
+    for row in rows:
+        paper = StringIO()
+        csv.writer(paper, lineterminator="\r\n").writerow(
+            map(without_formula, row)
+        )  # so that both are quoted
+        lines.append(paper.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
 
 
 def without_formula(value: Any) -> Any:
@@ -152,26 +158,9 @@ _PLAIN = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NUMBER = ' class="number"'
 
 
-def _html_group(group: Group, columns: int) -> str:
-    return (
-        f'<tr><th scope="rowgroup" colspan="{columns}">{escape(group.title)}</th></tr>\n'
-        if group.title
-        else ""
-    )
-
-
-def _html_row(row: Row) -> str:
-    name, *others = row
-    entries = [_html_entry(name, "th", ' scope="row"'), *(_html_entry(entry, "td") for entry in others)]
-    return f"<tr>{''.join(entries)}</tr>"
-
-
 def _html_entry(entry: Entry, tag: str, attributes: str = "") -> str:
-    key = "" if entry.sort is None else f' data-key="{escape(_short(entry.sort))}"'
+    key = entry.sort if isinstance(entry.sort, str | None) else f"{entry.sort:.7g}"
+    given = "" if key is None else f' data-key="{escape(key)}"'
     text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
     note = f"<small>{escape(entry.note)}</small>" if entry.note else ""
-    return f"<{tag}{attributes}{key}{_NUMBER * entry.is_number}>{text}{note}</{tag}>"
-
-
-def _short(key: float | str) -> str:
-    return key if isinstance(key, str) else f"{key:.7g}"
+    return f"<{tag}{attributes}{given}{_NUMBER * entry.is_number}>{text}{note}</{tag}>"

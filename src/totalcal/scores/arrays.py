@@ -87,7 +87,7 @@ def check_probabilities(probabilities: Values, what: str = "the probabilities") 
     return array
 
 
-def as_labels(labels: Values, examples: int, classes: int) -> Integers:
+def label_vector(labels: Values, examples: int, classes: int) -> Integers:
     """n integer labels in 0 … K − 1, or an error that names the first wrong one."""
     array = plain(labels)
     reason = why_no_classes(torch.as_tensor(array)) if array.dtype.kind in "iubf" else None
@@ -176,17 +176,7 @@ def class_names(predictor: object) -> list[Any] | None:
 def check_predictions(probabilities: Values, labels: Values) -> tuple[Floats, Integers]:
     """Probabilities and labels that fit together."""
     array = check_probabilities(probabilities)
-    return array, as_labels(labels, *array.shape)
-
-
-def check_pair(first: Values, second: Values, what: tuple[str, str]) -> tuple[Floats, Floats]:
-    """Two vectors of one length."""
-    left, right = (check_vector(values, name) for values, name in zip((first, second), what, strict=True))
-    if len(left) != len(right):
-        raise ShapeError(
-            f"{what[0]} and {what[1]} must go together, but there are {len(left)} and {len(right)}."
-        )
-    return left, right
+    return array, label_vector(labels, *array.shape)
 
 
 def check_vector(values: Values, what: str) -> Floats:

@@ -19,10 +19,10 @@ from totalcal.scores import calibration, fit, ranking
 from totalcal.scores.arrays import (
     Floats,
     Values,
-    as_labels,
     check_count,
     check_predictions,
     class_names,
+    label_vector,
     plain,
 )
 from totalcal.scores.calibration import reliability, smooth_ece
@@ -81,7 +81,14 @@ def evaluate(
         (0.0, 1.0)
     """
     check_count(batch_size, "batch_size")
-    check_predictor(predictor)
+    if (
+        not isinstance(predictor, Predictor)
+        or hasattr(predictor, "predict_proba")  # a pipeline's takes anything
+        or not takes_draws(predictor.predict)
+    ):
+        raise InputError(
+            f"a {type(predictor).__name__} has no predict(inputs, *, draws, seed, context). {_WRAP}"
+        )
     predictor = predictor.snapshot() if hasattr(predictor, "snapshot") else predictor  # blocks of one memory
     with eval_mode(predictor):
         observe = partial(_observe, predictor, draws=draws, seed=seed, size=batch_size)
@@ -96,7 +103,16 @@ def evaluate(
             )
     return Verdict(
         **_in_distribution(in_distribution, bins),
-        panel={name: _rank(in_distribution, member) for name, member in panel.items()},
+        panel={
+            name: OutOfDistribution(
+                len(member),
+                {
+                    score: rank(values, member.uncertainties[score])
+                    for score, values in in_distribution.uncertainties.items()
+                },
+            )
+            for name, member in panel.items()
+        },
         uncertainty=uncertainty,
         sampling=in_distribution.sampling,
         seed=seed,
@@ -139,22 +155,9 @@ def evaluate_outputs(
         (0.0, 1.0)
     """
     rows = swap_draws(torch.as_tensor(plain(outputs)))
-    test = rows, torch.as_tensor(as_labels(labels, len(rows), rows.shape[-1]))
+    test = rows, torch.as_tensor(label_vector(labels, len(rows), rows.shape[-1]))
     panel = {name: swap_draws(torch.as_tensor(plain(others))) for name, others in (ood or {}).items()}
     return evaluate(from_arrays(kind), test, panel, bins=bins, uncertainty=uncertainty)
-
-
-def check_predictor(predictor: object) -> None:
-    """A predictor is known by its `predict`; those of scikit-learn and of bare nets are different."""
-    if not isinstance(predictor, Predictor):
-        raise InputError(f"a {type(predictor).__name__} has no `predict`. {_WRAP}")
-    if hasattr(predictor, "predict_proba") or not takes_draws(
-        predictor.predict
-    ):  # a pipeline's takes anything
-        raise InputError(
-            f"`predict` of a {type(predictor).__name__} must be predict(inputs, *, draws, seed, context). "
-            + _WRAP
-        )
 
 
 def log_likelihoods(predictive: Predictive, labels: Tensor) -> Floats:
@@ -193,28 +196,26 @@ def _observe(
                 f"`predict` of a {type(predictor).__name__} must return a Predictive, "
                 f"but it returned a {type(predictive).__name__}. {_WRAP}"
             )
-        seen.append(_seen(predictive, truth if labelled else None))
+        known = truth if labelled else None
+        numbers = None if known is None else label_vector(known, *predictive.probabilities.shape)
+        seen.append(
+            Observed(
+                probabilities=plain(predictive.probabilities),
+                uncertainties={name: plain(each) for name, each in uncertainties_of(predictive).items()},
+                terms=plain(torch.stack(predictive.decompose().summed(), dim=-1)),
+                sampling=predictive.sampling,
+                labels=numbers,
+                log_likelihoods=None
+                if numbers is None
+                else log_likelihoods(predictive, torch.as_tensor(numbers)),
+            )
+        )
         if uncertainty not in seen[0].uncertainties:  # a predictor may bring its own: the first block tells
             raise UnknownNameError("uncertainty", uncertainty, seen[0].uncertainties)
         like = rows
     if not seen or like is None:
         raise InputError("a set of inputs is empty; a score needs at least one example.")
     return Observed.joined(seen), like
-
-
-def _seen(predictive: Predictive, labels: Tensor | None) -> Observed:
-    """One block without its draws."""
-    terms = torch.stack(predictive.decompose().summed(), dim=-1)
-    truth = None if labels is None else as_labels(labels, *predictive.probabilities.shape)
-    likelihoods = None if truth is None else log_likelihoods(predictive, torch.as_tensor(truth))
-    return Observed(
-        probabilities=plain(predictive.probabilities),
-        uncertainties={name: plain(values) for name, values in uncertainties_of(predictive).items()},
-        terms=plain(terms),
-        sampling=predictive.sampling,
-        labels=truth,
-        log_likelihoods=likelihoods,
-    )
 
 
 def _in_distribution(seen: Observed, bins: int) -> dict[str, Any]:
@@ -239,13 +240,6 @@ def _in_distribution(seen: Observed, bins: int) -> dict[str, Any]:
         "examples": len(truth),
         "classes": seen.classes,
     }
-
-
-def _rank(in_distribution: Observed, ood: Observed) -> OutOfDistribution:
-    rankings = {
-        name: rank(values, ood.uncertainties[name]) for name, values in in_distribution.uncertainties.items()
-    }
-    return OutOfDistribution(len(ood), rankings)
 
 
 _WRAP = (

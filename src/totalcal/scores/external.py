@@ -73,16 +73,11 @@ def _parts(thing: object) -> list[Any]:
             return [thing.func, *thing.args, *thing.keywords.values()]
         case MethodType():
             return [thing.__self__, thing.__func__]
-        case FunctionType():
-            return _variables(thing)
+        case FunctionType():  # what its body takes from outside; of globals the nets alone, not a program
+            variables = inspect.getclosurevars(thing)
+            nets = [value for value in variables.globals.values() if isinstance(value, nn.Module)]
+            return [*variables.nonlocals.values(), *nets]
     return list(vars(thing).values()) if hasattr(thing, "__dict__") else []
-
-
-def _variables(function: Callable[..., Any]) -> list[Any]:
-    """What a function's body takes from outside; of its globals the nets alone, not a whole program."""
-    variables = inspect.getclosurevars(function)
-    nets = [value for value in variables.globals.values() if isinstance(value, nn.Module)]
-    return [*variables.nonlocals.values(), *nets]
 
 
 OutputKind = Literal["logits", "probabilities", "log_concentration", "concentration"]
@@ -268,29 +263,21 @@ def swap_draws(outputs: Tensor) -> Tensor:
 
 
 def _belief(values: Tensor, kind: OutputKind) -> Belief:
-    match kind:
-        case "probabilities":
-            check_probabilities(values.flatten(0, 1))
-            return PointMass(values.log())  # −∞ where p = 0, which the softmax takes back to 0
-        case "logits":
-            return PointMass(_finite(values, kind))
-        case "log_concentration":
-            return Dirichlet(_finite(values, kind))
-        case "concentration":
-            return Dirichlet(_positive(_finite(values, kind)).log())
-    raise UnknownNameError("kind of output", kind, get_args(OutputKind))
-
-
-def _finite(values: Tensor, kind: str) -> Tensor:
+    if kind == "probabilities":
+        check_probabilities(values.flatten(0, 1))
+        return PointMass(values.log())  # −∞ where p = 0, which the softmax takes back to 0
     if not torch.isfinite(values).all():
         raise InputError(f"{kind} must be finite, but some are NaN or infinite.")
-    return values
-
-
-def _positive(concentration: Tensor) -> Tensor:
-    if (concentration <= 0).any():
-        raise InputError(
-            f"concentrations must be above 0, but got {float(concentration.min()):.4g}. "
-            "If these are log-concentrations, name them so: log_concentration."
-        )
-    return concentration
+    match kind:
+        case "logits":
+            return PointMass(values)
+        case "log_concentration":
+            return Dirichlet(values)
+        case "concentration":
+            if (values <= 0).any():
+                raise InputError(
+                    f"concentrations must be above 0, but got {float(values.min()):.4g}. "
+                    "If these are log-concentrations, name them so: log_concentration."
+                )
+            return Dirichlet(values.log())
+    raise UnknownNameError("kind of output", kind, get_args(OutputKind))

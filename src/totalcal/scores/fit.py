@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from totalcal.scores.arrays import (
-    Floats,
-    Integers,
-    Values,
-    check_predictions,
-    plain,
-)
+from totalcal.scores.arrays import Values, check_predictions, plain
 
 
 def error(probabilities: Values, labels: Values) -> float:
@@ -30,7 +24,8 @@ def nll(probabilities: Values, labels: Values, weights: Values | None = None) ->
     0.6931
     """
     array, truth = check_predictions(probabilities, labels)
-    each = negative_log_likelihoods(array, truth)
+    with np.errstate(divide="ignore"):  # −log 0 is ∞ and stays so
+        each = -np.log(array[np.arange(len(truth)), truth])
     return float(each.mean() if weights is None else np.average(each, weights=plain(weights)))
 
 
@@ -41,17 +36,6 @@ def brier(probabilities: Values, labels: Values) -> float:
     1.0
     """
     array, truth = check_predictions(probabilities, labels)
-    return float(squared_distances(array, truth).mean())
-
-
-def negative_log_likelihoods(probabilities: Floats, labels: Integers) -> Floats:
-    """−log p(y | x), one for each example."""
-    with np.errstate(divide="ignore"):  # −log 0 is ∞ and stays so
-        return np.asarray(-np.log(probabilities[np.arange(len(labels)), labels]))
-
-
-def squared_distances(probabilities: Floats, labels: Integers) -> Floats:
-    """Σ_k (p_k − 1[y = k])², one for each example."""
-    distance = probabilities.copy()
-    distance[np.arange(len(labels)), labels] -= 1
-    return np.asarray(np.square(distance).sum(axis=1))
+    distance = array.copy()
+    distance[np.arange(len(truth)), truth] -= 1
+    return float(np.square(distance).sum(axis=1).mean())

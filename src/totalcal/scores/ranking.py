@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from totalcal.errors import InputError
-from totalcal.scores.arrays import Floats, Integers, Values, check_pair, check_vector
+from totalcal.errors import InputError, ShapeError
+from totalcal.scores.arrays import Floats, Integers, Values, check_vector
 
 
 class Ranking(NamedTuple):
@@ -79,10 +79,8 @@ def fpr_at_tpr(in_distribution: Values, ood: Values, tpr: float = 0.95) -> float
 
 def _ranked(in_distribution: Values, ood: Values) -> tuple[Integers, Integers]:
     """1 for OOD, and the dense rank of each score."""
-    known, ood = (
-        check_vector(in_distribution, "the in-distribution scores"),
-        check_vector(ood, "the OOD scores"),
-    )
+    known = check_vector(in_distribution, "the in-distribution scores")
+    ood = check_vector(ood, "the OOD scores")
     positive = np.repeat([0, 1], [len(known), len(ood)])
     _, ranks = np.unique(np.concatenate([known, ood]), return_inverse=True)
     return positive, ranks.astype(np.int64)
@@ -154,7 +152,9 @@ def _falling(confidence: Floats) -> tuple[Floats, Integers]:
 
 
 def _checked(confidence: Values, losses: Values) -> tuple[Floats, Floats]:
-    sure, values = check_pair(confidence, losses, ("the confidences", "the losses"))
+    sure, values = check_vector(confidence, "the confidences"), check_vector(losses, "the losses")
+    if len(sure) != len(values):
+        raise ShapeError(f"there are {len(sure)} confidences, but {len(values)} losses.")
     if not np.isfinite(values).all() or (values < 0).any():
         raise InputError("losses must be finite and at least 0.")
     return sure, values

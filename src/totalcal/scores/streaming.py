@@ -29,8 +29,13 @@ def labelled_blocks(data: Rows, size: int, like: Inputs | None = None) -> Iterat
     Batches that cannot be joined, of texts padded to other lengths, stay blocks of their own.
     """
     table, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    if is_frame(table):
-        yield from _slices(table, labels, size)
+    if hasattr(table, "iloc") and hasattr(table, "columns"):  # a data frame
+        known = None if labels is None else torch.as_tensor(labels)
+        if known is not None and len(known) != len(table):
+            raise ShapeError(f"there are {len(table)} inputs, but {len(known)} labels.")
+        for start in range(0, len(table), size):
+            cut = slice(start, start + size)
+            yield Labelled(table.iloc[cut], None if known is None else known[cut])
         return
     waiting: list[Labelled] = []
     rows = 0
@@ -60,27 +65,12 @@ def numbered(data: Rows, names: Sequence[Any] | None) -> Rows:
         return data[0], torch.from_numpy(class_numbers(data[1], names))
     if any(isinstance(name, str) for name in names):
         return data
-    return (_numbered(batch, names) for batch in _batches(data, _LOADED_AT_ONCE, None))
-
-
-def _numbered(batch: Labelled, names: Sequence[Any]) -> Labelled:
-    if batch.labels is None:
-        return batch
-    return Labelled(batch.inputs, torch.from_numpy(class_numbers(batch.labels, names)))
-
-
-def is_frame(data: Any) -> bool:
-    """Whether this is a data frame: rows by `iloc`, with names for the columns."""
-    return hasattr(data, "iloc") and hasattr(data, "columns")
-
-
-def _slices(table: Any, labels: Any, size: int) -> Iterator[Labelled]:
-    known = None if labels is None else torch.as_tensor(labels)
-    if known is not None and len(known) != len(table):
-        raise ShapeError(f"there are {len(table)} inputs, but {len(known)} labels.")
-    for start in range(0, len(table), size):
-        rows = slice(start, start + size)
-        yield Labelled(table.iloc[rows], None if known is None else known[rows])
+    return (
+        batch
+        if batch.labels is None
+        else Labelled(batch.inputs, torch.from_numpy(class_numbers(batch.labels, names)))
+        for batch in _batches(data, _LOADED_AT_ONCE, None)
+    )
 
 
 def _batches(data: Rows, size: int, like: Inputs | None) -> Iterator[Labelled]:

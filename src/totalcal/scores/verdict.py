@@ -168,7 +168,11 @@ class Verdict:
 
     def to_json(self) -> str:
         """The same as one JSON object; what is not finite is null."""
-        return json.dumps({key: _finite(value) for key, value in self.to_dict().items()}, allow_nan=False)
+        plain = {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in self.to_dict().items()
+        }
+        return json.dumps(plain, allow_nan=False)
 
     def __rich__(self) -> "Group":
         from rich.console import Group
@@ -179,7 +183,14 @@ class Verdict:
         table.columns[1].justify = "right"
         for name, value in _rows(self):
             table.add_row(Text(printable(name)), value)
-        return Group(_title(self), table, *_notes(self))
+        notes = []
+        if self.panel:
+            notes.append(f"AUROC by {self.uncertainty}; out-of-distribution (OOD) is the positive class.")
+        if not self.learned:
+            idle = f"always answering the most frequent class errs {self.majority_error:.2%}"
+            notes.append(f"It has learned nothing ({idle}), so its calibration says nothing.")
+        title = f"{self.examples} examples, {self.classes} classes, predicted {self.sampling}"
+        return Group(title, table, *notes)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -196,26 +207,6 @@ _PLAIN = (
     "error", "nll", "brier", "ece", "ece_100", "ece_classwise", "ece_debiased", "ece_smooth",
     "aurc", "excess_aurc", "augrc",
 )  # fmt: skip
-
-
-def _finite(value: float | int | str | None) -> float | int | str | None:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _title(verdict: Verdict) -> str:
-    return f"{verdict.examples} examples, {verdict.classes} classes, predicted {verdict.sampling}"
-
-
-def _notes(verdict: Verdict) -> list[str]:
-    notes = (
-        [f"AUROC by {verdict.uncertainty}; out-of-distribution (OOD) is the positive class."]
-        if verdict.panel
-        else []
-    )
-    if not verdict.learned:
-        idle = f"always answering the most frequent class errs {verdict.majority_error:.2%}"
-        notes.append(f"It has learned nothing ({idle}), so its calibration says nothing.")
-    return notes
 
 
 def _rows(verdict: Verdict) -> list[tuple[str, str]]:
