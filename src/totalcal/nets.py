@@ -126,25 +126,21 @@ class OfNodes(nn.Module):
 
     def forward(self, numbers: Tensor) -> Tensor:
         nodes = self.get_buffer("nodes")
-        self._check(numbers, len(nodes))
+        if numbers.dim() != 1 or numbers.is_floating_point() or numbers.dtype == torch.bool:
+            raise InputError(
+                f"rows are the numbers of nodes, 0 to {len(nodes) - 1}, but came as {numbers.dtype} of shape "
+                f"{tuple(numbers.shape)}. Of a mask, give mask.nonzero().flatten()."
+            )
+        # an exported program has no place for errors that depend on values
+        if not torch.compiler.is_compiling() and len(numbers):
+            first, last = int(numbers.min()), int(numbers.max())
+            if first < 0 or last >= len(nodes):
+                raise InputError(
+                    f"the graph has the nodes 0 to {len(nodes) - 1}, but rows range from {first} to {last}."
+                )
         with reading(numbers, len(nodes)):
             shared = {name: self.get_buffer(f"shared_{name}") for name in self.names}
             return logits(self.net(nodes, **shared))[numbers]
-
-    @staticmethod
-    def _check(numbers: Tensor, nodes: int) -> None:
-        if numbers.dim() != 1 or numbers.is_floating_point() or numbers.dtype == torch.bool:
-            raise InputError(
-                f"rows are the numbers of nodes, 0 to {nodes - 1}, but came as {numbers.dtype} of shape "
-                f"{tuple(numbers.shape)}. Of a mask, give mask.nonzero().flatten()."
-            )
-        if torch.compiler.is_compiling() or not len(numbers):
-            return  # an exported program has no place for errors that depend on values
-        if int(numbers.min()) < 0 or int(numbers.max()) >= nodes:
-            raise InputError(
-                f"the graph has the nodes 0 to {nodes - 1}, but rows range from {int(numbers.min())} to "
-                f"{int(numbers.max())}."
-            )
 
 
 @named_net

@@ -55,16 +55,11 @@ def stamped(factory: Callable[P, M]) -> Callable[P, M]:
         given = {**defaults, **dict(zip(parameters, args, strict=False)), **kwargs}
         backbone = given.pop("backbone", None)
         if not any(isinstance(value, nn.Module) for value in given.values()):
-            stamp(module, factory.__name__, given, backbone)
+            inner = None if backbone is None else origin_of(backbone)
+            vars(module)[_KEPT_AS] = Origin(factory.__name__, given, inner, _structure(module))
         return module
 
     return make
-
-
-def stamp(module: nn.Module, factory: str, arguments: Mapping[str, Any], backbone: nn.Module | None) -> None:
-    """Leave an origin on a module."""
-    inner = None if backbone is None else origin_of(backbone)
-    vars(module)[_KEPT_AS] = Origin(factory, arguments, inner, _structure(module))
 
 
 def origin_of(module: nn.Module) -> Origin | None:

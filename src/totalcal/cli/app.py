@@ -86,9 +86,16 @@ def run_application(app: typer.Typer, arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        known = _without_torch(error) or error
+        known: Exception = error
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+            known = TotalcalError(
+                "torch is not installed, and this needs it: pip install torch. Without it, an exported model "
+                "can be used: totalcal predict model.onnx INPUTS -o OUTPUT."
+            )
         _say(_in_one_line(known))
-        return _code(known)
+        is_usage = isinstance(known, _UsageError | TotalcalError)  # the user's to mend; else the job failed
+        has_failed = isinstance(known, DivergenceError | SourceError)
+        return ExitCode.USAGE if is_usage and not has_failed else ExitCode.FAILED
 
 
 @contextmanager
@@ -100,16 +107,6 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = pythons
-
-
-def _without_torch(error: Exception) -> TotalcalError | None:
-    """An exported model needs no torch, so that commands may be called where there is none."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
-        return TotalcalError(
-            "torch is not installed, and this needs it: pip install torch. Without it, an exported model can "
-            "be used: totalcal predict model.onnx INPUTS -o OUTPUT."
-        )
-    return None
 
 
 def _in_one_line(error: Exception) -> str:
@@ -141,13 +138,6 @@ _REMEDIES = {
     errno.ENOTDIR: "Look whether the path is right.",
     errno.EISDIR: "That is a folder: name a file.",
 }
-
-
-def _code(error: Exception) -> ExitCode:
-    """Wrong use or input is the user's to mend; all else is a job that failed."""
-    if isinstance(error, DivergenceError | SourceError):
-        return ExitCode.FAILED
-    return ExitCode.USAGE if isinstance(error, _UsageError | TotalcalError) else ExitCode.FAILED
 
 
 def _say(line: str, colour: str = typer.colors.RED) -> None:

@@ -22,7 +22,7 @@ from totalcal.training.history import EarlyStopping, History
 from totalcal.training.loop import Step, Trainer, steps_in_memory
 from totalcal.training.optimizers import HalvedOnPlateau
 from totalcal.training.options import absent_device
-from totalcal.training.sources import Source, TensorSource, WeightedSource, steps_per_epoch
+from totalcal.training.sources import Source, TensorSource, steps_per_epoch
 from totalcal.types import Batch
 
 SMALLEST_BATCH, LARGEST_BATCH = (
@@ -61,7 +61,7 @@ class WeightedRows(NamedTuple):
 
     @property
     def source(self) -> Source:
-        return TensorSource(*self.data) if self.weights is None else WeightedSource(*self.data, self.weights)
+        return TensorSource(*self.data, self.weights)
 
 
 def refuse_sparse(table: Any) -> None:

@@ -72,39 +72,31 @@ def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
 def read_checkpoint(path: Path) -> Checkpoint:
     """A checkpoint, or an error that says what is wrong with the file. Runs no code that it may hold."""
     with path.open("rb") as file:
-        header = _header(file.readline(1024), path)
-        payload = file.read()
-    if header["format"] != FORMAT:
+        line, payload = file.readline(1024), file.read()
+    try:
+        header = parse_json(line.decode(), str(path))
+        is_ours, found, digest = header["what"] == _MAGIC, header["format"], header["sha256"]
+    except (ValueError, KeyError, TypeError):
+        is_ours = False
+    if not (is_ours and isinstance(found, int) and isinstance(digest, str)):
+        raise DamagedCheckpointError(f"{path} is not a checkpoint of totalcal, or its beginning is damaged.")
+    if found != FORMAT:
         raise CheckpointError(
-            f"{path} has checkpoint format {header['format']}, but this version of totalcal reads {FORMAT}. "
+            f"{path} has checkpoint format {found}, but this version of totalcal reads {FORMAT}. "
             "Use the version that wrote it, or start the run in another folder."
         )
-    if hashlib.sha256(payload).hexdigest() != header["sha256"]:
+    if hashlib.sha256(payload).hexdigest() != digest:
         raise DamagedCheckpointError(f"{path} is damaged: its checksum does not match its content.")
     try:
-        found = Checkpoint(**torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True))
+        read = Checkpoint(**torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True))
     except Exception as error:  # a forged file has the right checksum of whatever it holds
         raise DamagedCheckpointError(f"{path} holds no checkpoint ({type(error).__name__}).") from error
-    counts = (found.epoch, found.step)
-    others = [getattr(found, entry.name) for entry in fields(found) if entry.name not in ("epoch", "step")]
+    counts = (read.epoch, read.step)
+    others = [getattr(read, entry.name) for entry in fields(read) if entry.name not in ("epoch", "step")]
     are_counts = all(type(each) is int and each >= 0 for each in counts)
     if not are_counts or not all(isinstance(each, dict) for each in others):
         raise DamagedCheckpointError(f"{path} holds no checkpoint: its parts are of other kinds.")
-    return found
-
-
-def _header(line: bytes, path: Path) -> dict[str, Any]:
-    try:
-        header: dict[str, Any] = parse_json(line.decode(), str(path))
-        if (
-            header["what"] == _MAGIC
-            and isinstance(header["format"], int)
-            and isinstance(header["sha256"], str)
-        ):
-            return header
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise DamagedCheckpointError(f"{path} is not a checkpoint of totalcal, or its beginning is damaged.")
+    return read
 
 
 class CheckpointFolder:

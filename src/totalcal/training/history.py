@@ -86,10 +86,6 @@ class History:
         comparable = {epoch: math.inf if math.isnan(nll) else nll for epoch, nll in nlls.items()}
         return min(comparable, key=comparable.__getitem__, default=None)
 
-    def epochs_without_progress(self) -> int:
-        """Epochs since the best one; 0 without validation data."""
-        return 0 if self.best_epoch is None else self.epochs[-1].epoch - self.best_epoch
-
     def as_plain(self) -> dict[str, Any]:
         """As lists and numbers, for a checkpoint or a JSON file."""
         return {"epochs": [report._asdict() for report in self.epochs], "seconds": list(self.seconds)}
@@ -115,7 +111,9 @@ class EarlyStopping:
             self.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
 
     def is_over(self, history: History) -> bool:
-        return self.patience is not None and history.epochs_without_progress() >= self.patience
+        best = history.best_epoch
+        since = 0 if best is None else history.epochs[-1].epoch - best
+        return self.patience is not None and since >= self.patience
 
     def restore_best(self, model: nn.Module) -> None:
         if self.best:

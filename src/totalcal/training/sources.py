@@ -31,26 +31,12 @@ Data: TypeAlias = Source | tuple[Any, ...] | Mapping[str, Any] | Dataset[Any] | 
 
 
 class TensorSource:
-    """Rows held in memory: a batch is an indexed copy, which takes no worker and no collation."""
+    """Rows held in memory: a batch is an indexed copy, which takes no worker and no collation.
 
-    def __init__(self, inputs: Any, labels: Any) -> None:
-        self.inputs, self.labels = labelled_batch((inputs, labels))
+    With `weights`, an epoch has as many rows, drawn with replacement in proportion to them.
+    """
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        if generator is None:
-            yield from map(Batch, blocks(self.inputs, batch_size), self.labels.split(batch_size))
-            return
-        for rows in torch.randperm(len(self), generator=generator).split(batch_size):
-            yield Batch(taken(self.inputs, rows), self.labels[rows])
-
-
-class WeightedSource:
-    """As many rows per epoch as there are, drawn with replacement in proportion to their weights."""
-
-    def __init__(self, inputs: Any, labels: Any, weights: Tensor) -> None:
+    def __init__(self, inputs: Any, labels: Any, weights: Tensor | None = None) -> None:
         self.inputs, self.labels = labelled_batch((inputs, labels))
         self.weights = weights
 
@@ -58,22 +44,32 @@ class WeightedSource:
         return len(self.labels)
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        drawn = torch.multinomial(self.weights, len(self), replacement=True, generator=generator)
-        for rows in drawn.split(batch_size):
+        if self.weights is not None:
+            order = torch.multinomial(self.weights, len(self), replacement=True, generator=generator)
+        elif generator is None:
+            yield from map(Batch, blocks(self.inputs, batch_size), self.labels.split(batch_size))
+            return
+        else:
+            order = torch.randperm(len(self), generator=generator)
+        for rows in order.split(batch_size):
             yield Batch(taken(self.inputs, rows), self.labels[rows])
 
 
 class DatasetSource:
-    """A map-style data set of torch: pairs of input and label."""
+    """A data set of torch; an iterable one comes in its own order, and is read once to be counted."""
 
     def __init__(self, dataset: Dataset[Any]) -> None:
         self.dataset = dataset
+        self.is_stream = isinstance(dataset, IterableDataset)
+        self._rows = rows_per_epoch(DataLoader(dataset, 256)) if self.is_stream else None
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
+        return len(self.dataset) if self._rows is None else self._rows  # type: ignore[arg-type]
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
-        return DataLoader(self.dataset, batch_size, shuffle=generator is not None, generator=generator)
+        if self.is_stream or generator is None:
+            return DataLoader(self.dataset, batch_size)
+        return DataLoader(self.dataset, batch_size, shuffle=True, generator=generator)
 
 
 class LoaderSource:
@@ -98,7 +94,10 @@ class LoaderSource:
 
     def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
         seed = 0 if generator is None else generator.initial_seed()
-        held = {own: own.get_state() for own in _own_generators(self.loader)}
+        batches = self.loader.batch_sampler
+        owners = (self.loader, self.loader.sampler, batches, getattr(batches, "sampler", None))
+        own_ones = [getattr(owner, "generator", None) for owner in owners]
+        held = {own: own.get_state() for own in own_ones if isinstance(own, torch.Generator)}
         for own in held:
             own.manual_seed(seed)
         return _restoring(iter(self._with_new_workers()), held)
@@ -134,20 +133,6 @@ def _restoring(batches: Iterator[Any], held: Mapping[torch.Generator, Tensor]) -
             generator.set_state(state)
 
 
-class StreamSource:
-    """An iterable data set of torch, in its own order; without a length it is read once to be counted."""
-
-    def __init__(self, dataset: IterableDataset[Any]) -> None:
-        self.dataset = dataset
-        self._rows = rows_per_epoch(DataLoader(dataset, 256))
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def batches(self, batch_size: int, generator: torch.Generator | None = None) -> Iterable[Any]:
-        return DataLoader(self.dataset, batch_size)
-
-
 class BatchesSource:
     """A list of batches."""
 
@@ -172,8 +157,6 @@ def as_source(data: Data) -> Source:
         source = BatchesSource(data)
     elif isinstance(data, Source):
         source = data
-    elif isinstance(data, IterableDataset):
-        source = StreamSource(data)
     elif isinstance(data, Dataset):
         source = DatasetSource(data)
     else:
@@ -232,16 +215,8 @@ def checksum(source: Source, batch_size: int) -> int:
     for batch in map(labelled_batch, source.batches(batch_size)):
         for tensor in (*tensors(batch.inputs), batch.labels):
             values = tensor.detach().cpu().contiguous()
-            found = zlib.crc32(values.cpu().flatten().view(torch.uint8).numpy().data, found)
+            found = zlib.crc32(values.flatten().view(torch.uint8).numpy().data, found)
     return found
-
-
-def _own_generators(loader: DataLoader[Any]) -> Iterator[torch.Generator]:
-    samplers = (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
-    for owner in samplers:
-        generator = getattr(owner, "generator", None)
-        if isinstance(generator, torch.Generator):
-            yield generator
 
 
 def _length(data: Any) -> int:

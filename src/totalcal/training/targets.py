@@ -1,7 +1,6 @@
 """Augmentation, mixup, label smoothing and distillation: what a batch becomes before its loss.
 
-Every draw is made on the CPU
-from the generator given, so that it is the same on any device.
+Every draw is made on the CPU from the generator given, so that it is the same on any device.
 """
 
 from typing import NamedTuple
@@ -156,18 +155,16 @@ class BatchTransform:
                 batch = batch._replace(inputs=inputs)
         if mixture is None and not smoothing and self.teacher is None:
             return batch, None
-        return batch, SoftTargets(mixture, smoothing, *self._teacher_target(batch))
+        if self.settings.distillation is None:
+            return batch, SoftTargets(mixture, smoothing)
+        taught = fitted(self._teacher_prediction(batch.inputs))
+        return batch, SoftTargets(mixture, smoothing, taught, self.settings.distillation.weight)
 
     def teacher_fingerprint(self, source: Source, batch_size: int) -> float:
         """A number that distinguishes teachers: the mean entropy of the first predictions."""
         reseed(self.device, self.settings.seed)
         rows = moved(labelled_batch(next(iter(source.batches(batch_size)))).inputs, self.device)
         return round(float(self._teacher_prediction(rows).entropy.mean()), 4)
-
-    def _teacher_target(self, batch: Batch) -> tuple[Tensor | None, float]:
-        if self.settings.distillation is None:
-            return None, 0.0
-        return fitted(self._teacher_prediction(batch.inputs)), self.settings.distillation.weight
 
     @torch.no_grad()
     def _teacher_prediction(self, inputs: Inputs) -> Predictive:

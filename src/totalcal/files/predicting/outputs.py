@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from zlib import crc32
 
 import numpy as np
@@ -43,18 +43,8 @@ _REPEATED = [
 _KINDS = {".parquet": "Parquet", ".pq": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 
 
-class OutputFormat(Protocol):
-    """How answers are written: what a `.part` begins with, what a chunk adds, how it becomes the output."""
-
-    def begin(self) -> bytes: ...
-
-    def chunk(self, columns: Sequence[ColumnValues]) -> bytes: ...
-
-    def finish(self, part: Path, path: Path) -> None: ...
-
-
-def format_of(path: Path, names: Sequence[str], classes: Sequence[Any]) -> OutputFormat:
-    """By the suffix of the output; all but .parquet, .pq, .arrow and .feather is CSV.
+def format_of(path: Path, names: Sequence[str], classes: Sequence[Any]) -> "AsCSV | AsColumns":
+    """How answers are written, by the suffix: all but .parquet, .pq, .arrow and .feather is CSV.
 
     The first column holds names and the second classes, `decision`, `reason` and `model` words, all others
     numbers.
@@ -185,7 +175,7 @@ class Note:
 class ResumableOutput:
     """Answers to `path`, and complaints to `path`.bad; see above."""
 
-    def __init__(self, path: Path, fingerprint: str, form: OutputFormat) -> None:
+    def __init__(self, path: Path, fingerprint: str, form: AsCSV | AsColumns) -> None:
         self.path, self.fingerprint, self.form = path, fingerprint, form
         self.part, self.bad = beside(path, ".part"), beside(path, ".bad")
         self.progress = beside(path, ".progress")
