@@ -41,12 +41,12 @@ def test_ece_is_the_papers_sum_over_half_open_bins(drawn, bins):
 
 @pytest.mark.parametrize("classes", [3, 10])
 @pytest.mark.parametrize("bins", [1, 15, 100])
-def test_ece_and_the_largest_gap_are_netcals(predictions, classes, bins):
+def test_ece_and_its_maximum_are_netcals(predictions, classes, bins):
     probabilities, labels = predictions(classes=classes)
     found = float(scores.ece(probabilities, labels, bins))
     assert_allclose(found, ECE(bins).measure(probabilities, labels), rtol=1e-5)
-    largest = np.abs(scores.reliability(probabilities, labels, bins).gaps).max()
-    assert_allclose(largest, MCE(bins).measure(probabilities, labels), rtol=1e-5)
+    maximum = scores.ece(probabilities, labels, bins, norm="max")
+    assert_allclose(float(maximum), MCE(bins).measure(probabilities, labels), rtol=1e-5)
 
 
 def test_a_value_carries_its_bins(predictions):
@@ -76,9 +76,16 @@ def test_equal_mass_does_not_tear_a_tie_apart():
     assert value.value == pytest.approx(0.1)
 
 
+def test_the_l2_norm_is_the_root_of_the_weighted_squares():
+    probabilities = [[0.9, 0.1]] * 3 + [[0.6, 0.4]]
+    value = scores.ece(probabilities, [0, 0, 0, 1], bins=10, norm="l2")
+    assert value.value == pytest.approx(np.sqrt(0.75 * 0.1**2 + 0.25 * 0.6**2))
+
+
 def test_a_calibrated_set_scores_zero_on_every_variant():
     probabilities, labels = np.tile([0.75, 0.25], (8, 1)), [0, 0, 0, 1] * 2
-    assert scores.ece(probabilities, labels).value == pytest.approx(0)
+    for norm in ("l1", "l2", "max"):
+        assert scores.ece(probabilities, labels, norm=norm).value == pytest.approx(0)
     assert scores.classwise_ece(probabilities, labels).value == pytest.approx(0)
     assert scores.debiased_calibration_error(probabilities, labels).value == 0
     assert scores.smooth_ece(probabilities, labels).value == pytest.approx(0, abs=1e-3)
@@ -102,7 +109,7 @@ def test_the_debiased_square_is_unbiased_over_all_labels():
     for labels in itertools.product([0, 1], repeat=size):
         chance = np.prod([truth if label == 0 else 1 - truth for label in labels])
         expected += chance * scores.debiased_calibration_error(probabilities, labels, bins=1).value ** 2
-        plain += chance * scores.ece(probabilities, labels, bins=1).value ** 2
+        plain += chance * scores.ece(probabilities, labels, bins=1, norm="l2").value ** 2
     gap = (confidence - truth) ** 2
     assert plain - gap == pytest.approx(truth * (1 - truth) / size)  # the bias that is taken away
     assert expected == pytest.approx(gap, abs=1e-3)  # not exact: the cut at 0 is in it
@@ -151,9 +158,11 @@ def test_over_and_underconfidence_add_up_to_the_ece(predictions):
     assert_allclose(curve.overconfidence + curve.underconfidence, scores.ece(probabilities, labels).value)
 
 
-def test_unknown_schemes_and_no_bins_are_refused(predictions):
+def test_unknown_schemes_and_norms_and_no_bins_are_refused(predictions):
     probabilities, labels = predictions()
     with pytest.raises(UnknownNameError, match="equal_mass"):
         scores.ece(probabilities, labels, scheme="equal_masses")
+    with pytest.raises(UnknownNameError, match="l1"):
+        scores.ece(probabilities, labels, norm="l3")
     with pytest.raises(InputError, match="bins"):
         scores.ece(probabilities, labels, bins=0)

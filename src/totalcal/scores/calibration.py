@@ -44,11 +44,6 @@ class Reliability:
         return np.nan_to_num(self.confidence - self.accuracy)
 
     @property
-    def mean_gap(self) -> float:
-        """The ECE."""
-        return float(self.weights @ np.abs(self.gaps))
-
-    @property
     def overconfidence(self) -> float:
         """The part of the ECE that comes from bins that claim too much."""
         return float(self.weights @ np.maximum(self.gaps, 0))
@@ -113,6 +108,9 @@ def bin_places(confidence: Floats, edges: Floats) -> Integers:
     return np.searchsorted(edges[1:-1], confidence, side="left")
 
 
+Norm = Literal["l1", "l2", "max"]
+
+
 @dataclass(frozen=True)
 class CalibrationError:
     """A calibration error, with the bins that made it."""
@@ -127,15 +125,17 @@ class CalibrationError:
 
 
 def ece(
-    probabilities: Values, labels: Values, bins: int = 15, scheme: Scheme = "equal_width"
+    probabilities: Values, labels: Values, bins: int = 15, scheme: Scheme = "equal_width", norm: Norm = "l1"
 ) -> CalibrationError:
     """The expected calibration error, section 2: Σ_m |B_m|/N · |acc(B_m) − conf(B_m)|.
+
+    `norm="l2"` is the root of the weighted squares, `norm="max"` the largest gap of any bin with examples.
 
     >>> ece([[0.9, 0.1], [0.8, 0.2]], [0, 1], bins=2)
     CalibrationError(value=0.35..., scheme='equal_width', bins=2, counts=(0, 2))
     """
     curve = reliability(probabilities, labels, bins, scheme)
-    return CalibrationError(curve.mean_gap, curve.scheme, curve.bins, tuple(curve.counts.tolist()))
+    return CalibrationError(_norm_of(curve, norm), curve.scheme, curve.bins, tuple(curve.counts.tolist()))
 
 
 def classwise_ece(
@@ -148,7 +148,7 @@ def classwise_ece(
     """
     array, truth = check_predictions(probabilities, labels)
     curves = [bin_outcomes(array[:, k], truth == k, bins, scheme) for k in range(array.shape[1])]
-    value = float(np.mean([curve.mean_gap for curve in curves]))
+    value = float(np.mean([_norm_of(curve, "l1") for curve in curves]))
     if scheme == "equal_width":
         counts = np.sum([curve.counts for curve in curves], axis=0)
     else:
@@ -174,6 +174,18 @@ def debiased_calibration_error(
     pairs = (np.square(sums) - squares) / np.maximum(counts * (counts - 1), 1)
     value = float(np.sqrt(max(float(counts / len(truth) @ np.where(counts > 1, pairs, 0.0)), 0.0)))
     return CalibrationError(value, f"{scheme}, debiased l2", len(counts), tuple(counts.tolist()))
+
+
+def _norm_of(curve: Reliability, norm: Norm) -> float:
+    gaps: Floats = np.abs(curve.gaps)
+    match norm:
+        case "l1":
+            return float(curve.weights @ gaps)
+        case "l2":
+            return float(np.sqrt(curve.weights @ np.square(gaps)))
+        case "max":
+            return float(gaps.max())
+    raise UnknownNameError("norm", norm, get_args(Norm))
 
 
 GRID = 4096  # intervals over [0, 1]; the value moves by less than one of them
