@@ -31,7 +31,11 @@ def in_child(work: Callable[[], int]) -> int:
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        _die_with(parent)
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)  # work whose command was killed ends too
+        if os.getppid() != parent:  # it died before that could be said
+            os.kill(os.getpid(), signal.SIGKILL)
         budget.enforce()
         return work()
     while True:
@@ -51,12 +55,3 @@ def in_child(work: Callable[[], int]) -> int:
         os.kill(parent, -code)
     typer.secho(_ENDED.format(signal.Signals(-code).name), fg=typer.colors.RED, err=True)
     return 1
-
-
-def _die_with(parent: int) -> None:
-    """Work whose command was killed does not go on by itself."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before it could be said
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -26,7 +26,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no folder to write to", str(path.parent))
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    _clear_up(path)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.*"):  # what killed processes began
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
     try:
         with beside.open("wb") as file:
             yield file
@@ -35,15 +38,12 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-    _flush_folder(path.parent)
-
-
-def _clear_up(path: Path) -> None:
-    """Remove what killed processes began beside a file, if it is old enough to be nobody's."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED:
-                left.unlink()
+    if os.name == "posix":  # the rename itself survives a power cut; not every system can open a folder
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_whole(path: Path, content: str) -> None:
@@ -71,13 +71,3 @@ def exclusive(lock: Path, busy: Exception) -> Iterator[None]:
         yield
     finally:
         held.release()
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut; not every system lets one open a folder."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -148,27 +148,32 @@ def traced(program: Program, example: Inputs) -> ExportedProgram:
     rows = tuple(named(example, ROWS).values())
     shapes = (tuple({0: Dim("rows")} for _ in rows),)
     try:
-        with torch.no_grad(), _plain_kernels(), warnings.catch_warnings(), _FirstConstant() as constant:
+        with torch.no_grad(), warnings.catch_warnings(), _FirstConstant() as constant:
             warnings.simplefilter("ignore")
-            with _symbolic_lengths(), redirect_stderr(io.StringIO()):  # where torch prints what it has so far
+            with _traceable(), redirect_stderr(io.StringIO()):  # where torch prints what it has so far
                 return torch.export.export(program, rows, dynamic_shapes=shapes, strict=False)
     except Exception as problem:  # errors of torch's own, and whatever a net's forward does to a tracer
         raise ExportError(f"{_STATIC} ({constant.line or _last_line(problem)}).") from problem
 
 
 @contextmanager
-def _symbolic_lengths() -> Iterator[None]:
-    """`len(rows)` is what `rows.shape[0]` is while a net is traced, and no constant."""
+def _traceable() -> Iterator[None]:
+    """`len(rows)` is what `rows.shape[0]` is while a net is traced, and no constant; attention is in single
+    steps, since other runtimes do not have the fused kernels of torch's fast path."""
 
     def length(value: Any) -> Any:
         rows = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
         return rows if isinstance(rows, torch.SymInt) else _LENGTH(value)
 
+    is_fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
     builtins.len = length
     try:
-        yield
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
     finally:
         builtins.len = _LENGTH
+        torch.backends.mha.set_fastpath_enabled(is_fast)
 
 
 _LENGTH = len
@@ -216,18 +221,6 @@ def _place(frames: Sequence[FrameSummary]) -> str:
         if frame.line and not frame.filename.startswith((*others, "<")):
             return f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}"
     return ""
-
-
-@contextmanager
-def _plain_kernels() -> Iterator[None]:
-    """Attention in single steps: other runtimes do not have the fused kernels of torch's fast path."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def first_line(problem: Exception) -> str:

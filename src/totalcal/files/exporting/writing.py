@@ -31,14 +31,13 @@ from totalcal.files.predicting.answers import check_draws, names_of_classes
 from totalcal.files.predicting.exported import (
     KEY,
     ROWS,
-    Array,
     Description,
     ExportedBar,
     ExportedRows,
     open_exported,
     sealed,
 )
-from totalcal.files.predicting.inputs import ArrayFile
+from totalcal.files.predicting.inputs import Array, ArrayFile
 from totalcal.files.saved import Model, load
 from totalcal.files.user_nets import load_named
 from totalcal.files.whole_files import whole_file

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from totalcal.errors import GateError, InputError, TotalcalError
 from totalcal.files.container import PROGRAMS, check_digest, read_container
-from totalcal.files.predicting.inputs import FileRows, rows_of
+from totalcal.files.predicting.inputs import FileRows, Floats, rows_of
 from totalcal.files.predicting.tables import RawTable
 from totalcal.uncertainties import P_VALUES, UNCERTAINTIES, UNFAMILIARITIES, uncertainty
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from totalcal.files.saved import Model
     from totalcal.files.steps import Steps
     from totalcal.types import Draws
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Answers:
     decisions: list[str]
     reasons: list[str]
     made: str
-    chosen: Integers | None = None
+    chosen: npt.NDArray[np.int64] | None = None
 
     @property
     def best(self) -> list[Any]:

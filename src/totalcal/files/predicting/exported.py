@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from totalcal.data.preprocessing import PictureSteps
 from totalcal.errors import (
@@ -22,7 +21,7 @@ from totalcal.errors import (
     UnreadableFileError,
 )
 from totalcal.files.predicting.answers import Answers, made_by
-from totalcal.files.predicting.inputs import FileRows, rows_of
+from totalcal.files.predicting.inputs import Array, FileRows, rows_of
 from totalcal.files.reading import open_regular, parse_json, unreadable
 from totalcal.uncertainties import (
     CONFIDENCE,
@@ -35,7 +34,6 @@ from totalcal.uncertainties import (
     why_rejected,
 )
 
-Array = npt.NDArray[Any]
 KEY = "totalcal"
 """What the description is called in a file: a metadata entry of an .onnx, an extra file of a .pt2."""
 

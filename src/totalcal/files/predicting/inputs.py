@@ -36,12 +36,12 @@ from totalcal.files.reading import (
 )
 
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 FileState = tuple[str, int, int]
 
 LABELS = "labels", "label"
 """What labels among the arrays of an .npz are called."""
 _INPUTS = "inputs"
-_NOT_FINITE = "holds NaN or infinity"
 _PATH = "path"
 _COPIES = 4  # of a chunk of rows, on the way from a file to the model's precision
 
@@ -73,10 +73,19 @@ class Chunk:
         >>> chunk.names, [complaint.name for complaint in chunk.complaints]
         (['a'], ['b', 'c'])
         """
-        finite = _are_finite(values)
+        fields = [values[name] for name in values.dtype.names] if values.dtype.names else [values]
+        finite = np.ones(len(values), dtype=bool)
+        for field in fields:  # those of a row of several arrays
+            if field.dtype.kind == "f":
+                finite &= np.isfinite(field.reshape(len(field), -1)).all(axis=1)
         if finite.all() and not reasons:
             return cls(names, values, [])
-        bad = {int(place): _not_finite(values[place], columns) for place in np.flatnonzero(~finite)}
+        bad = {}
+        for place in np.flatnonzero(~finite):
+            column = (
+                f" in the column {columns[int(np.isfinite(values[place]).argmin())]!r}" if columns else ""
+            )
+            bad[int(place)] = f"holds NaN or infinity{column}"
         bad |= dict(reasons)
         good = [place for place in range(len(names)) if place not in bad]
         complaints = [Complaint(names[place], bad[place]) for place in sorted(bad)]
@@ -85,21 +94,6 @@ class Chunk:
     @property
     def rows(self) -> int:
         return len(self.names) + len(self.complaints)
-
-
-def _not_finite(row: Array, columns: Sequence[str]) -> str:
-    where = f" in the column {columns[int(np.isfinite(row).argmin())]!r}" if columns else ""
-    return f"{_NOT_FINITE}{where}"
-
-
-def _are_finite(values: Array) -> npt.NDArray[np.bool_]:
-    """Of each row; a row of several arrays has them as fields."""
-    fields = [values[name] for name in values.dtype.names] if values.dtype.names else [values]
-    flags = np.ones(len(values), dtype=bool)
-    for field in fields:
-        if field.dtype.kind == "f":
-            flags &= np.isfinite(field.reshape(len(field), -1)).all(axis=1)
-    return flags
 
 
 class RowFormat(Protocol):
@@ -186,7 +180,9 @@ class ArrayFile:
                 check_room(
                     _COPIES * count * sum(array.row_bytes for array in arrays), f"a chunk of {self.path}"
                 )
-                yield Chunk.checked(row_names(start, count), _next_rows(arrays, count), {})
+                parts = {array.name: array.next(count) for array in arrays}
+                values = structured(parts) if arrays[0].name else parts[""]
+                yield Chunk.checked(row_names(start, count), values, {})
 
     def state(self) -> list[FileState]:
         return [file_state(self.path, self.path.name)]
@@ -263,12 +259,6 @@ class _ArrayStream(NamedTuple):
     def next(self, count: int) -> Array:
         content = bytearray(self.stream.read(count * self.row_bytes))  # torch wants to be able to write
         return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
-
-
-def _next_rows(arrays: Sequence[_ArrayStream], count: int) -> Array:
-    if not arrays[0].name:
-        return arrays[0].next(count)
-    return structured({array.name: array.next(count) for array in arrays})
 
 
 def structured(parts: Mapping[str, Array]) -> Array:

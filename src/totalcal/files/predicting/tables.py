@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from totalcal.errors import InputError, MissingExtraError, UnreadableFileError
 from totalcal.files.budget import check_room
-from totalcal.files.predicting.inputs import Chunk, FileState, file_state, row_names
+from totalcal.files.predicting.inputs import Chunk, FileState, Floats, file_state, row_names
 from totalcal.files.reading import (
     ARROW_MAGIC,
     check_arrow,
@@ -33,8 +32,6 @@ from totalcal.files.reading import (
 if TYPE_CHECKING:
     from totalcal.files.predicting.inputs import RowFormat
     from totalcal.files.steps import InputColumn, Steps
-
-Floats = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26
