@@ -42,14 +42,14 @@ def keys_of(kind: str) -> set[str]:
 
 def test_every_key_of_a_record_is_on_the_page() -> None:
     keys = keys_of("records") | SCORES.keys() - OF_THE_TRUTH - {"aupr_out", "aupr_in", "fpr95"}
-    assert len(keys) > 60
+    assert "nll" in keys
     assert undocumented(keys, section("records.jsonl")) == []
 
 
 @pytest.mark.parametrize("kind", ["corruptions", "domain"])
 def test_every_key_of_a_benchmark_is_on_the_page(kind: str) -> None:
     keys = keys_of(kind)
-    assert len(keys) > 10
+    assert "seed" in keys
     assert undocumented(keys, section("corruptions.jsonl and domain.jsonl")) == []
 
 

@@ -1,6 +1,5 @@
 """The site builds without a warning and offline; the gallery runs; every name and command has its place."""
 
-import ast
 import json
 import os
 import re
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
 SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
-PACKAGE = ROOT / "src" / "totalcal"
 MKDOCS = "import gc; gc.disable(); from mkdocs.__main__ import cli; cli()"  # a tenth of its time
 SIDEWAYS = """() => {
     const wide = [...document.querySelectorAll('.md-content *')].filter(each =>
@@ -99,28 +97,6 @@ def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
     assert {name: home for _, home, name in listed}.items() >= homes.items()
     pages = {page: (site / "reference" / page).read_text(encoding="utf-8") for page, _, _ in listed}
     assert [home for page, home, _ in listed if f'id="{home}"' not in pages[page]] == []
-
-
-def test_whatever_has_no_underscore_is_in_the_reference(site: Path) -> None:
-    """Functions, classes, what an `__all__` lists, and the methods of the classes that users hold."""
-    html = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
-    entries = set(re.findall(r'id="(totalcal[\w.]*)"', html))
-    names = {name for file in sorted(PACKAGE.rglob("*.py")) for name in documented_names(file)}
-    assert sorted(names - entries) == []
-
-
-def documented_names(file: Path) -> Iterator[str]:
-    tree, dotted = ast.parse(file.read_text(encoding="utf-8")), SITE["_dotted"](file)
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    listed = strings if "__all__" in file.read_text(encoding="utf-8") else set()
-    held = set(SITE["public_names"]().values())
-    for node in tree.body:
-        for name in SITE["_defined"](node):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) or name in listed:
-                yield f"{dotted}.{name}"
-        if isinstance(node, ast.ClassDef) and f"{dotted}.{node.name}" in held:
-            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-            yield from (f"{dotted}.{node.name}.{name}" for each in methods for name in SITE["_defined"](each))
 
 
 @pytest.fixture(scope="module")
