@@ -19,6 +19,7 @@ from totalcal.scores.external import OutputKind, as_predictive, eval_mode
 from totalcal.scores.streaming import Rows, labelled_blocks, numbered
 from totalcal.types import Belief, Dirichlet, Draws, PointMass, Predictive, Predictor, Sampling
 
+_ROWS_AT_ONCE = 256
 LIMIT = 3.0  # of |log T|, so T from 0.05 to 20: a few held-out rows that are all right would ask for T = 0
 SMALLEST_GAIN = 1e-9  # in nats; below it the optimiser has found T = 1 again
 
@@ -57,17 +58,12 @@ class TemperatureScaled:
         )
 
 
-def temperature_scaled(
-    predictor: Predictor, held_out: Rows, draws: Draws = "auto", seed: int = 0, batch_size: int = 256
-) -> TemperatureScaled:
+def temperature_scaled(predictor: Predictor, held_out: Rows) -> TemperatureScaled:
     """The temperature with the least NLL on held-out rows, which is never above that of T = 1.
 
     Args:
         predictor: What predicts the rows; its log-probabilities are divided by T.
         held_out: (inputs, labels) that the net was not trained on.
-        draws: Draws per prediction.
-        seed: What the draws are a function of.
-        batch_size: Rows at a time.
 
     Returns:
         A predictor; it says its temperature, and the held-out NLL before and after.
@@ -84,11 +80,24 @@ def temperature_scaled(
     """
     from scipy.optimize import minimize_scalar
 
-    log_means, labels = _held_out(predictor, held_out, draws, seed, batch_size)
+    beliefs, labels = [], []
+    with eval_mode(predictor):
+        for inputs, truth in labelled_blocks(numbered(held_out, class_names(predictor)), _ROWS_AT_ONCE):
+            if truth is None:
+                raise InputError(
+                    "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
+                )
+            beliefs.append(predictor.predict(inputs).belief.log_mean.cpu())
+            labels.append(torch.as_tensor(label_vector(truth, *beliefs[-1].shape[1:])))
+    if not labels:
+        raise InputError(
+            "the held-out set is empty; a temperature needs data that the net was not trained on."
+        )
+    log_means, known = PointMass(torch.cat(beliefs, dim=1)), torch.cat(labels)
 
     def cost(log_temperature: float) -> float:
-        scaled = Predictive(_scaled(PointMass(log_means), float(np.exp(log_temperature))))
-        return -float(log_likelihoods(scaled, labels).mean())
+        scaled = Predictive(_scaled(log_means, float(np.exp(log_temperature))))
+        return -float(log_likelihoods(scaled, known).mean())
 
     before = cost(0.0)
     found = minimize_scalar(cost, bounds=(-LIMIT, LIMIT), method="bounded")
@@ -105,27 +114,6 @@ def _names_of(predictor: Predictor) -> tuple[Any, ...] | None:
 def _scaled(belief: Belief, temperature: float) -> PointMass:
     logits = belief.logits if isinstance(belief, PointMass) else belief.log_mean
     return PointMass(logits / temperature)
-
-
-def _held_out(
-    predictor: Predictor, held_out: Rows, draws: Draws, seed: int, size: int
-) -> tuple[Tensor, Tensor]:
-    """log m_s, draws × n × K, and the labels."""
-    log_means, labels = [], []
-    with eval_mode(predictor):
-        for inputs, truth in labelled_blocks(numbered(held_out, class_names(predictor)), size):
-            if truth is None:
-                raise InputError(
-                    "a temperature is fitted on labels; give the held-out data as (inputs, labels)."
-                )
-            log_mean = predictor.predict(inputs, draws=draws, seed=seed).belief.log_mean.cpu()
-            labels.append(torch.as_tensor(label_vector(truth, *log_mean.shape[1:])))
-            log_means.append(log_mean)
-    if not labels:
-        raise InputError(
-            "the held-out set is empty; a temperature needs data that the net was not trained on."
-        )
-    return torch.cat(log_means, dim=1), torch.cat(labels)
 
 
 class Ensemble:

@@ -60,30 +60,32 @@ def floats(values: Values, what: str = "the scores") -> Floats:
 TOLERANCE = 1e-3  # of a row's sum: rounding passes, a forgotten class does not
 
 
-def check_probabilities(probabilities: Values, what: str = "the probabilities") -> Floats:
+def check_probabilities(probabilities: Values) -> Floats:
     """n × K probabilities as float64, or an error that says what they are instead."""
-    array = floats(probabilities, what)
+    array = floats(probabilities, "the probabilities")
     if array.ndim != 2:
         raise ShapeError(
-            f"{what} must be examples × classes, but their shape is {array.shape}. "
+            f"the probabilities must be examples × classes, but their shape is {array.shape}. "
             "Two classes are two columns: stack 1 − p and p."
         )
     if array.shape[1] < 2:
         raise ShapeError(
-            f"{what} have {array.shape[1]} class; two classes are two columns: stack 1 − p and p."
+            f"the probabilities have {array.shape[1]} class; two classes are two columns: stack 1 − p and p."
         )
     tolerance = max(TOLERANCE, precision(probabilities))
     outside = (array < 0) | (array > 1 + tolerance)
     if outside.any():
         raise InputError(
-            f"{what} hold {array[outside][0]:.4g}, which is outside of [0, 1]. "
+            f"the probabilities hold {array[outside][0]:.4g}, which is outside of [0, 1]. "
             "If these are logits, take their softmax first, or state them as logits."
         )
     sums = array.sum(axis=1)
     wrong = np.abs(sums - 1) > tolerance
     if wrong.any():
         row = int(wrong.argmax())
-        raise InputError(f"{what} must sum to 1 in each row, but row {row} sums to {sums[row]:.6g}.")
+        raise InputError(
+            f"the probabilities must sum to 1 in each row, but row {row} sums to {sums[row]:.6g}."
+        )
     return array
 
 
