@@ -81,7 +81,7 @@ def test_a_hostile_setting_is_refused_when_the_file_is_read(sound, tmp_path, pla
 
 
 def test_a_memory_whose_tensor_has_another_name_is_refused_when_it_is_read(sound, tmp_path):
-    tensors = sound.tensors.replace(b"domain.group_log_p_at_zero", b"domain.group_log_q_at_zero")
+    tensors = sound.tensors.replace(b"domain.numbers.reference", b"domain.numbers.referents")
     write_container(tmp_path / "m.totalcal", sound._replace(tensors=tensors))
     with pytest.raises(ModelFileError, match="memory is not as it should be"):
         totalcal.load(tmp_path / "m.totalcal")
@@ -113,8 +113,8 @@ FORGED = {
     "centres": lambda tensor: tensor.half(),
     "prototypes": lambda tensor: tensor[:0],
     "classes": lambda tensor: tensor.double(),
-    "each_rate": lambda tensor: tensor.repeat(2, 1),
-    "group_start": lambda tensor: tensor[:0],
+    "each.reference": lambda tensor: tensor.repeat(2, 1),
+    "numbers.reference": lambda tensor: tensor[:0],
 }
 
 

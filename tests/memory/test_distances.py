@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from totalcal.memory import distances
-from totalcal.memory.distances import Tails, conformal_p_value, grouped_fisher, less_rounding, spread_of
+from totalcal.memory.distances import Tails, conformal_p_value, less_rounding, spread_of
 
 
 @pytest.fixture
@@ -23,15 +23,17 @@ def rows() -> torch.Tensor:
     return torch.randn(90, 5, generator=generator, dtype=torch.float64) @ mixing + 7
 
 
-def test_the_nearest_prototype_is_found_on_the_sphere(rows: torch.Tensor) -> None:
-    prototypes = rows[:7] / 3
-    units = rows / rows.norm(dim=1, keepdim=True)
-    expected = cdist(units, prototypes).min(1)
-    np.testing.assert_allclose(distances.nearest_prototype(rows, prototypes), expected, rtol=1e-7)
+def test_the_nearest_point_is_found(rows: torch.Tensor) -> None:
+    points = rows[:7] / 3
+    found = distances.nearest(rows, points, distances.squares_of(points))
+    np.testing.assert_allclose(found, cdist(rows, points).min(1), rtol=1e-7)
 
 
-def test_a_row_of_zeros_has_a_finite_distance() -> None:
-    assert distances.nearest_prototype(torch.zeros(1, 3), torch.eye(3)).item() == pytest.approx(1)
+def test_a_row_that_lies_on_a_point_is_as_far_as_rounding_is() -> None:
+    points = torch.nn.functional.normalize(torch.randn(20, 300), dim=1)
+    found = distances.nearest(points, points, distances.squares_of(points))
+    assert (found < 0.02).all()
+    assert len(found.unique()) == 1
 
 
 def test_prototypes_are_those_of_scikit_learn_s_k_means() -> None:
@@ -40,7 +42,7 @@ def test_prototypes_are_those_of_scikit_learn_s_k_means() -> None:
     rows = centres.repeat(30, 1) + 0.3 * torch.randn(180, 4, generator=generator, dtype=torch.float64)
     units = torch.nn.functional.normalize(rows, dim=1).numpy()
     oracle = KMeans(6, init=units[:6], n_init=1, algorithm="lloyd", tol=0, max_iter=25).fit(units)
-    found = distances.spherical_prototypes(rows, 6)
+    found = distances.centroids(torch.tensor(units), 6)
     np.testing.assert_allclose(np.sort(found, axis=0), np.sort(oracle.cluster_centers_, axis=0), atol=1e-10)
 
 
@@ -162,9 +164,3 @@ def test_each_statistic_has_a_tail_of_its_own() -> None:
     for j in range(3):
         alone = Tails.fitted(reference[:, j : j + 1]).log_p(scores[:, j : j + 1])
         torch.testing.assert_close(together[:, j : j + 1], alone)
-
-
-def test_twice_fisher_s_statistic_has_the_chi_squared_distribution_scipy_combines_by() -> None:
-    p = torch.tensor([0.2, 0.03, 0.5], dtype=torch.float64)
-    statistic, _ = stats.combine_pvalues(p.numpy(), method="fisher")
-    assert 2 * grouped_fisher(p.log()[None], [3]).item() == pytest.approx(statistic)

@@ -149,25 +149,28 @@ def test_statistics_are_those_of_brute_force() -> None:
     inverses = [np.linalg.inv(each + ridge) for each in (within, np.cov(seen.T, bias=True))]
     absolute = cdist(z, means, "mahalanobis", VI=inverses[0]).min(1) ** 2
     background = cdist(z, seen.mean(0, keepdims=True), "mahalanobis", VI=inverses[1])[:, 0] ** 2
-    directions = asked_units / np.linalg.norm(asked_units, axis=1, keepdims=True)
-    assert_allclose(found[:, 0], cdist(directions, memory.prototypes).min(1), rtol=1e-8)
-    assert_allclose(found[:, 1], absolute, rtol=1e-6)
-    assert_allclose(found[:, 2], absolute - background, rtol=1e-6, atol=1e-6)
-    assert_allclose(found[:, 3], asked[:, 0].abs())
-    assert_allclose(found[:, 4], -logsumexp(asked[:, :CLASSES].numpy(), axis=1))
+    for place in range(2):  # each layer has prototypes of its own
+        columns = slice(place * WIDTH, (place + 1) * WIDTH)
+        nearest = cdist(asked_units[:, columns], memory.prototypes[:, columns]).min(1)
+        assert_allclose(found[:, place], nearest, rtol=1e-8)
+    assert_allclose(found[:, 2], absolute, rtol=1e-6)
+    assert_allclose(found[:, 3], absolute - background, rtol=1e-6, atol=1e-6)
+    assert_allclose(found[:, 4], asked[:, 0].abs())
+    assert_allclose(found[:, 5], -logsumexp(asked[:, :CLASSES].numpy(), axis=1))
 
 
 def test_distances_to_a_learned_centre_are_those_of_brute_force() -> None:
     memory = remembered()
-    rows, labels = class_rows(8, 30, CLASSES)
-    memory.memorise([observed(rows, labels)], "new")
+    memory.memorise([observed(*class_rows(8, 30, CLASSES))], "new")
     asked = class_rows(9, 20, CLASSES)[0]
-    u = memory.look(observed(asked, torch.zeros(20)).observation)[1]
-    absolute, relative = memory.to_learned(u, memory.sets[0].centres)
-    squares = cdist(u, memory.sets[0].centres).min(1) ** 2
-    spread = torch.cat([memory.spread, torch.zeros(u.shape[1] - len(memory.spread))])
-    assert_allclose(absolute, squares, rtol=1e-9)
-    assert_allclose(relative, squares - (u.square() / (1 + spread)).sum(-1).numpy(), rtol=1e-7, atol=1e-7)
+    found, u = memory.look(observed(asked, torch.zeros(20)).observation)
+    beyond = (0, u.shape[1] - len(memory.spread))
+    centres = torch.cat([torch.nn.functional.pad(memory.centres, beyond), memory.sets[0].centres])
+    squares = cdist(u, centres).min(1) ** 2
+    spread = torch.nn.functional.pad(memory.spread, beyond)
+    assert (cdist(u, centres).argmin(1) == CLASSES).mean() > 0.9
+    assert_allclose(found[:, 2], squares, rtol=1e-9)
+    assert_allclose(found[:, 3], squares - (u.square() / (1 + spread)).sum(-1).numpy(), rtol=1e-7, atol=1e-7)
 
 
 def test_tokens_are_measured_one_by_one_and_averaged() -> None:
@@ -231,12 +234,13 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
         low, high = reference.sort(0).values[ranks]
         return scores - 1e-3 * scores.abs() - 3e-6 * (high - low)
 
-    def by_group(scores: Tensor) -> Tensor:
-        p = Tails.fitted(seen).log_p(lowered(scores, seen))
-        return torch.stack([-p[:, :2].sum(1), -p[:, 2:].sum(1)], 1)  # of the domain; of its classes
+    def by_number(scores: Tensor) -> Tensor:
+        p = Tails.fitted(seen).log_p(lowered(scores, seen)).exp().T
+        layers, prediction = (p[0] * p[1]).sqrt(), (p[4] * p[5]).sqrt()  # agree, and count as one each
+        return torch.stack([(1 / layers + 1 / p[2]).log(), -(p[3] * prediction).log()], 1)
 
     def statistic(scores: Tensor) -> Tensor:
-        p = Tails.fitted(by_group(seen)).log_p(lowered(by_group(scores), by_group(seen))).exp()
+        p = Tails.fitted(by_number(seen)).log_p(lowered(by_number(scores), by_number(seen))).exp()
         return (1 / p).sum(1).log()
 
     calibration = statistic(rest)
@@ -244,8 +248,8 @@ def test_familiarity_is_the_rank_of_a_statistic_in_two_stages_among_rows_that_ma
     asked = memory.look(observed(new, torch.zeros(9, dtype=torch.int64)).observation)[0]
     for found, ours, theirs in (
         (judged(memory, new)[1].p_value, statistic(asked), calibration),
-        (judged(memory, new)[1].unlike_domain, by_group(asked)[:, 0], by_group(rest)[:, 0]),
-        (judged(memory, new)[1].unlike_classes, by_group(asked)[:, 1], by_group(rest)[:, 1]),
+        (judged(memory, new)[1].unlike_domain, by_number(asked)[:, 0], by_number(rest)[:, 0]),
+        (judged(memory, new)[1].unlike_classes, by_number(asked)[:, 1], by_number(rest)[:, 1]),
     ):
         low = lowered(ours, theirs)
         assert found.tolist() == pytest.approx([(1 + int((theirs >= t).sum())) / 51 for t in low])
@@ -436,10 +440,16 @@ def test_a_layer_that_never_changes_leaves_distances_finite() -> None:
 def test_wide_features_are_projected_and_keep_their_lengths_and_their_scalars() -> None:
     memory = DomainMemory([Tap("wide", "vector", 2000), Tap("last", "vector", 10)], CLASSES, widest=64)
     assert (memory.width, memory.directions) == (64, 62)
-    features = {"wide": Features(torch.randn(500, 2000)), "last": Features(torch.randn(500, 10))}
-    z = memory.joint(Observation(features, torch.zeros(500), torch.zeros(500, 3)))
-    assert z[:, :62].square().sum(1).mean() == pytest.approx(2, rel=0.1)
-    assert_allclose(z[:, 62], features["wide"].values.norm(dim=1).log(), rtol=1e-5)
+    wide, last = torch.randn(500, 2000), torch.randn(500, 10)
+    z = memory.joint(
+        Observation({"wide": Features(wide), "last": Features(last)}, torch.zeros(500), torch.zeros(500, 3))
+    )
+    units = torch.nn.functional.normalize(wide, dim=1)
+    cosines = [(rows @ rows.T)[0, 1:] for rows in (units[:, :2000], z[:, :52])]
+    assert (cosines[0] - cosines[1]).square().mean().sqrt() == pytest.approx(52**-0.5, rel=0.2)
+    assert_allclose(z[:, 52:62], torch.nn.functional.normalize(last, dim=1), rtol=1e-5)  # it fits
+    assert_allclose(z[:, :52].norm(dim=1), 1, rtol=1e-5)
+    assert_allclose(z[:, 62], wide.norm(dim=1).log(), rtol=1e-5)
     assert torch.equal(memory.projection, DomainMemory(memory.taps, CLASSES, widest=64).projection)
     assert "projection" not in memory.state_dict()
 
@@ -457,19 +467,16 @@ def test_a_table_s_inputs_have_prototypes_as_they_are_in_units_of_their_deviatio
     memory.calibrate([seen(test)])
     assert memory.width == 2 * WIDTH + 2
 
-    def placed(rows: np.ndarray) -> np.ndarray:
-        last = np.maximum(rows, 0)
-        standard = (rows - train.numpy().mean(0)) / train.numpy().std(0) / WIDTH**0.5
-        both = np.hstack([last / np.linalg.norm(last, axis=1, keepdims=True), standard])
-        return both / np.linalg.norm(both, axis=1, keepdims=True)
+    def standardised(rows: np.ndarray) -> np.ndarray:
+        return (rows - train.numpy().mean(0)) / train.numpy().std(0) / WIDTH**0.5
 
     asked = rows_of(2, 50)[0]
-    found = memory.look(seen(asked).observation)[0][:, 0]
-    assert_allclose(found, cdist(placed(asked.numpy()), memory.prototypes).min(1), rtol=1e-8)
-    larger = memory.look(seen(3 * asked).observation)[0][:, 0]
+    found = memory.look(seen(asked).observation)[0][:, 1]  # behind the directions of the last layer
+    assert_allclose(found, cdist(standardised(asked.numpy()), memory.prototypes[:, WIDTH:]).min(1), rtol=1e-8)
+    larger = memory.look(seen(3 * asked).observation)[0][:, 1]
     assert (larger > found).double().mean() > 0.85  # a direction alone would not change
     twin = DomainMemory.from_state(memory.settings(), memory.state_dict())
-    assert torch.equal(twin.look(seen(asked).observation)[0][:, 0], found)
+    assert torch.equal(twin.look(seen(asked).observation)[0][:, 1], found)
 
 
 def test_settings_and_tensors_make_the_memory_again_with_what_it_learned() -> None:

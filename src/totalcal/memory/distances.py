@@ -3,59 +3,56 @@
 All distances grow as an input becomes less familiar. Rows are [n, d].
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 _ROUNDS, _FEWEST_ROUNDS, _ROWS_MET = 25, 3, 100_000
 _LARGEST_BLOCK = 2**20  # numbers at once: what fits the caches
 _CLOSEST = 1e3  # in units of rounding, squared
 
 
-def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
-    """min_r ‖x/‖x‖ − m_r‖, [n]: how far the direction of x lies from any that was seen.
+def squares_of(points: Tensor) -> Tensor:
+    """‖m‖² of each point, [R]."""
+    return points.square().sum(-1)
 
-    At least 0.01 in float32, and less in float64: nearer to a prototype no digit of it would be more than
-    rounding.
 
-    >>> nearest_prototype(torch.tensor([[3.0, 4.0]]), torch.eye(2))
+def nearest(rows: Tensor, points: Tensor, squares: Tensor) -> Tensor:
+    """min_r ‖x − m_r‖, [n], for given ‖m_r‖².
+
+    At least 0.01 in float32, and less in float64: rows have a length of about one, and nearer to a point no
+    digit of it would be more than rounding.
+
+    >>> nearest(torch.tensor([[0.6, 0.8]]), torch.eye(2), torch.ones(2))
     tensor([0.6325])
     """
-    lengths = rows.norm(dim=-1)
-    scale = 2 / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
-    squares = prototypes.norm(dim=-1).square()  # `vecdot` would need memory as large as they are
-    nearest = torch.addcmul(squares, rows @ prototypes.T, scale[:, None], value=-1).amin(-1)
-    distances: Tensor = ((lengths > 0) + nearest).clamp_min(_CLOSEST * torch.finfo(rows.dtype).eps).sqrt()
+    found = torch.addmm(squares, rows, points.T, alpha=-2).amin(-1) + rows.square().sum(-1)
+    distances: Tensor = found.clamp_min(_CLOSEST * torch.finfo(rows.dtype).eps).sqrt()
     return distances
 
 
-def spherical_prototypes(rows: Tensor, count: int) -> Tensor:
-    """Centroids [count, d] of unit rows: Lloyd's k-means that starts from the first `count` of them.
+def centroids(rows: Tensor, count: int) -> Tensor:
+    """Lloyd's k-means of rows, [count, d], that starts from the first `count` of them.
 
     Deterministic: the same rows in the same order give the same centroids. A centroid without rows stays. Up
     to 4,000 rows there are 25 rounds, beyond so many that each centroid meets 100,000 rows in all: the more
     rows, the less a round more changes, and time grows with the number of centroids, not with its square.
     """
-    units = F.normalize(rows, dim=-1)
-    centroids = units[:count].clone()
-    nearest = torch.empty(len(units), dtype=torch.long, device=units.device)
+    found = rows[:count].clone()
+    nearest = torch.empty(len(rows), dtype=torch.long, device=rows.device)
     block_rows = max(1, _LARGEST_BLOCK // max(count, 1))
-    products = units.new_empty(min(block_rows, len(units)), len(centroids))
+    products = rows.new_empty(min(block_rows, len(rows)), len(found))
     for _ in range(min(_ROUNDS, max(_FEWEST_ROUNDS, _ROWS_MET // max(len(rows), 1)))):
-        squares = centroids.square().sum(-1)
-        for block, places in zip(units.split(block_rows), nearest.split(block_rows), strict=True):
-            product = torch.mm(block, centroids.T, out=products[: len(block)])
-            torch.argmin(torch.sub(squares, product, alpha=2, out=product), -1, out=places)
-        sums = torch.zeros_like(centroids).index_add_(0, nearest, units)
-        sizes = torch.bincount(nearest, minlength=len(centroids)).to(sums)[:, None]
-        updated = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)
-        if torch.equal(updated, centroids):
+        squares = squares_of(found)
+        for block, places in zip(rows.split(block_rows), nearest.split(block_rows), strict=True):
+            product = torch.addmm(squares, block, found.T, alpha=-2, out=products[: len(block)])
+            torch.argmin(product, -1, out=places)
+        sums = torch.zeros_like(found).index_add_(0, nearest, rows)
+        sizes = torch.bincount(nearest, minlength=len(found)).to(sums)[:, None]
+        updated = torch.where(sizes > 0, sums / sizes.clamp_min(1), found)
+        if torch.equal(updated, found):
             break
-        centroids = updated
-    return centroids
+        found = updated
+    return found
 
 
 def pooled_map(maps: Tensor) -> Tensor:
@@ -128,14 +125,14 @@ def less_rounding(scores: Tensor, spread: Tensor) -> Tensor:
     return torch.sub(lowered, spread, alpha=_OF_THE_SPREAD)
 
 
-class Tails(NamedTuple):
+class Tails(nn.Module):
     """Tail probabilities of several statistics: sorted reference scores [J, n], and how each goes on beyond.
 
     Up to the 95th percentile q of the reference it is the conformal count; beyond, p(q) · exp(−(s − q) / b)
     with b the mean excess over q, so that p goes on falling where no reference score lies.
 
     Attributes:
-        reference: The scores of held-out rows, sorted, [J, n].
+        reference: The scores of held-out rows, sorted, [J, n]; all else is made of it.
         spread: Of them, [J, 1].
         start: q, or ∞ where the scores beyond it tie: there the counts go on.
         log_p_at_zero: Where the line log p(s) of the tail would meet s = 0.
@@ -148,19 +145,28 @@ class Tails(NamedTuple):
     log_p_at_zero: Tensor
     rate: Tensor
 
-    @classmethod
-    def fitted(cls, scores: Tensor) -> "Tails":
-        """From scores [n, J] of held-out rows."""
-        reference = scores.double().T.contiguous().sort(-1).values
-        index = int(TAIL_FROM * (len(scores) - 1))
+    def __init__(self, reference: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("reference", reference)
+        index = int(TAIL_FROM * (reference.shape[-1] - 1))
         quantile, beyond = reference[:, index : index + 1], reference[:, index + 1 :]
         excess = (beyond - quantile).sum(-1, keepdim=True) / max(beyond.shape[1], 1)
         size = torch.maximum(quantile.abs(), reference[:, -1:] - reference[:, :1])
         is_tied = excess <= _NO_EXCESS * size
         rate = torch.where(is_tied, 0, 1 / excess)
-        log_p_at_zero = conformal_p_value(quantile, reference).log() + rate * quantile
-        start = quantile.masked_fill(is_tied, torch.inf)
-        return cls(reference, spread_of(reference), start, log_p_at_zero, rate)
+        made = {
+            "spread": spread_of(reference),
+            "start": quantile.masked_fill(is_tied, torch.inf),
+            "log_p_at_zero": conformal_p_value(quantile, reference).log() + rate * quantile,
+            "rate": rate,
+        }
+        for name, tensor in made.items():
+            self.register_buffer(name, tensor, persistent=False)
+
+    @classmethod
+    def fitted(cls, scores: Tensor) -> "Tails":
+        """From scores [n, J] of held-out rows."""
+        return cls(scores.double().T.contiguous().sort(-1).values)
 
     def log_p(self, scores: Tensor) -> Tensor:
         """log p_j of scores [n, J]."""
@@ -168,14 +174,3 @@ class Tails(NamedTuple):
         counted = conformal_p_value(columns, self.reference).log()
         tail = torch.addcmul(self.log_p_at_zero, columns, self.rate, value=-1)
         return torch.where(columns > self.start, tail, counted).T
-
-
-def grouped_fisher(log_p_values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """−Σ_j log p_j of each group of columns, [n, groups] (Fisher's statistic, up to the factor 2).
-
-    The groups stand side by side.
-
-    >>> grouped_fisher(torch.tensor([[-1.0, -2.0, -4.0]]), [2, 1])
-    tensor([[3., 4.]])
-    """
-    return -torch.stack([group.sum(-1) for group in log_p_values.split(list(sizes), -1)], -1) + 0.0

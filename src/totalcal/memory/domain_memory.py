@@ -12,16 +12,15 @@ from totalcal.errors import InputError, LabelError, UnknownNameError
 from totalcal.memory.classes import LearnedClass, Readout, readout
 from totalcal.memory.distances import (
     Tails,
+    centroids,
     conformal_p_value,
-    grouped_fisher,
     less_rounding,
     mean_by_row,
-    nearest_prototype,
-    spherical_prototypes,
     spread_of,
 )
 from totalcal.memory.domain import FEWEST_FOR_A_PROMISE, Domain, Memorised, promise_in_words
 from totalcal.memory.features import INPUTS, Tap
+from totalcal.memory.known import Known
 from totalcal.memory.rows import Observation, ObservedRows, Sample, mixed
 from totalcal.memory.sums import Sums, metric
 from totalcal.ranks import gathered, summed
@@ -37,10 +36,11 @@ _MOST_IN_HALF = 6e4
 _WIDEST_TABLE = 256  # columns that stand in the joint feature as they are, not as a direction
 _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
-_AT_THE_CENTRE = 1e-3  # in units of the spread, squared: rows that repeat may be their own class mean
 _FARTHEST = torch.finfo(torch.float32).max
-_GROUPS = (2, 3)  # tail probabilities of each number
-_STAGES = ("each", "group")  # of the tail probabilities
+_STORED = (  # and tails, and what was memorised
+    *("mean", "factor", "spread", "input_mean", "input_scale", "centres", "classes", "prototypes", "tokens"),
+    *("calibration", "held_out", "held_out_labels"),
+)
 _WHOLE = frozenset({"classes", "held_out_labels", "keys"})
 _OF_ROWS = frozenset(  # in their precision
     {"mean", "factor", "spread", "input_mean", "input_scale", "centres", "prototypes", "tokens"}
@@ -119,17 +119,16 @@ class DomainMemory(Domain):
 
     The joint feature z has the tapped layers side by side, each of length one, and the logarithms of their
     lengths; but a table's inputs stand there as they are. A sequence is known by the mean of its tokens.
-    From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two statistics:
+    From n_c, S_c = Σ z and G = Σ z zᵀ comes one metric (`totalcal.memory.sums`). Two numbers:
 
-    - how far from everything seen: the distance of the directions, with a table's standardised inputs, to the
-      nearest prototype, a = min_c (z − μ_c)ᵀ W⁻¹ (z − μ_c), and of a sequence the mean distance of its tokens
-      to theirs;
-    - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the energy and the entropy of the prediction.
+    - how far from everything seen: each layer's distance to its nearest prototype, a = min_c (z − μ_c)ᵀ W⁻¹
+      (z − μ_c), and of a sequence the mean distance of its tokens to theirs;
+    - how unlike any class: r = a − (z − m)ᵀ T⁻¹ (z − m), the entropy and the energy of the prediction.
 
-    In each, tail probabilities among held-out rows are joined by Fisher's statistic; but of a sequence the
-    first ones by their harmonic mean, since strange tokens may have a typical mean, and one that is small
-    must do. T is the larger of the two, each as the −log of its own tail probability (smoothly: −log of the
-    harmonic mean).
+    Each statistic becomes a tail probability p among held-out rows. Those of the layers count as one, and so
+    do entropy and energy, by the mean of their −log p. A row is far if any of the first ones says so: −log of
+    the harmonic mean of p, which is nearly the largest. It is like no class as far as both of the others say
+    so: Fisher's sum. T joins the two numbers, each as its own tail probability, by the harmonic mean again.
 
     **The promise.** `familiarity` is the conformal p-value of T, and `unlike_domain` and `unlike_classes` are
     those of the two, among calibration rows that nothing else was made from: for a row exchangeable with
@@ -161,6 +160,10 @@ class DomainMemory(Domain):
     calibration: Tensor
     held_out: Tensor
     held_out_labels: Tensor
+    weights: Tensor
+    known: Known
+    each: Tails
+    numbers: Tails
 
     def __init__(
         self,
@@ -178,15 +181,18 @@ class DomainMemory(Domain):
         self.taps, self.num_classes = tuple(taps), num_classes
         self.most_prototypes, self.widest, self.fade = most_prototypes, widest, fade
         self.tokens_of = next((tap for tap in self.taps if tap.kind == "tokens"), None)
-        inputs = sum(tap.width for tap in self.taps if _stays(tap))
-        width = sum(tap.width for tap in self.taps) - inputs
-        self.projected = min(width, max(widest - inputs - len(self.taps), 1))
-        self.directions = self.projected + inputs
+        scalars = sum(tap.width for tap in self.taps if _stays(tap)) + len(self.taps)
+        self.layers = sorted(self.taps, key=_stays)  # directions first, then a table's inputs
+        units = [tap.width for tap in self.layers if not _stays(tap)]
+        self.widths = _shared_out(units, widest - scalars) + [t.width for t in self.layers[len(units) :]]
+        self.units, self.directions = sum(self.widths[: len(units)]), sum(self.widths)
         self.width = self.directions + len(self.taps)
-        shape = (width, self.projected) if width > self.projected else (0, 0)
-        self.register_buffer("projection", _projection(*shape), persistent=False)
+        wide = [pair for pair in zip(units, self.widths, strict=False) if pair[0] > pair[1]]
+        shape = [max(sizes) for sizes in zip(*wide, strict=True)] or [0, 0]
+        self.register_buffer("projection", _signs(*shape), persistent=False)
         self.register_buffer("readout_weight", torch.zeros(self.width + 1, 0), persistent=False)
         self.register_buffer("readout_scale", torch.zeros(2), persistent=False)
+        self.register_buffer("weights", self._weights(), persistent=False)
         self.sets: list[LearnedSet] = nn.ModuleList()  # type: ignore[assignment]
 
     # --- writing ---
@@ -215,7 +221,7 @@ class DomainMemory(Domain):
         found = metric(written.sums, self._blocks(), sample.rows, sample.labels)
         seen = written.sums.counts > 0
         precision = self.projection.dtype
-        inputs = slice(self.projected, self.directions)
+        inputs = slice(self.units, self.directions)
         squares = written.sums.squares.diagonal()[inputs] / written.sums.counts.sum()
         variance = (squares - found.mean[inputs].square()).clamp_min(0)
         self._keep(
@@ -231,6 +237,7 @@ class DomainMemory(Domain):
             prototypes=self._prototypes(self._placed(sample.rows)).to(precision),
             tokens=self._token_prototypes(written.tokens).to(precision),
         )
+        self.known = self._what_is_known([])
 
     def calibrate(
         self,
@@ -250,8 +257,8 @@ class DomainMemory(Domain):
             tails, more = order, self._held_out(promise)
             others, found = more.statistics, _HeldOut(*map(torch.cat, zip(found, more, strict=True)))
         kept = found.keys.argsort(stable=True)[: _KEPT_HELD_OUT * keep_rows]
-        self._keep_tails("each", found.statistics[tails])
-        self._keep_tails("group", self._by_group(found.statistics[tails]))
+        self.each = Tails.fitted(found.statistics[tails])
+        self.numbers = Tails.fitted(self._numbers(found.statistics[tails]))
         self._keep(
             held_out=found.rows[kept].clamp(-_MOST_IN_HALF, _MOST_IN_HALF).half(),
             held_out_labels=found.labels[kept],
@@ -270,30 +277,28 @@ class DomainMemory(Domain):
 
     def joint(self, observation: Observation) -> Tensor:
         """z, [n, width]: directions first, then a table's inputs, then logarithms of lengths."""
-        directions, lengths, inputs = [], [], []
-        for tap in self.taps:
+        values, rows = [], observation.entropy.shape[0]
+        for tap in self.layers:
             features = observation.features[tap.name]
-            values = features.values.to(self.projection.dtype)
-            if features.rows is not None:
-                values = mean_by_row(values, features.rows, observation.entropy.shape[0])
-            length = torch.linalg.vector_norm(values, dim=-1, keepdim=True, dtype=torch.float64)
-            lengths.append(length)  # in float64, where no square overflows
-            if _stays(tap):
-                inputs.append(values)
-            else:
-                directions.append(values / length.clamp_min(_SMALLEST_LENGTH).to(values))
-        if len(self.projection):
-            directions = [torch.cat(directions, -1) @ self.projection]
-        logarithms = (torch.cat(lengths, -1) + _SMALLEST_LENGTH).log()
-        return torch.cat([*directions, *inputs, logarithms.to(self.projection)], -1)
+            found = features.values.to(self.projection.dtype)
+            values.append(found if features.rows is None else mean_by_row(found, features.rows, rows))
+        norms = [torch.linalg.vector_norm(each, dim=-1, dtype=torch.float64) for each in values]
+        lengths = torch.stack(norms, -1)  # in float64, where no square overflows
+        scales = lengths.clamp_min(_SMALLEST_LENGTH).to(values[0]).split(1, -1)
+        for place, (tap, width) in enumerate(zip(self.layers, self.widths, strict=True)):
+            if not _stays(tap):
+                values[place] = values[place] / scales[place]
+            if width < tap.width:
+                projected = values[place] @ self.projection[: tap.width, :width]
+                values[place] = F.normalize(projected, dim=-1)
+        return torch.cat([*values, (lengths + _SMALLEST_LENGTH).log().to(values[0])], -1)
 
-    def _placed(self, z: Tensor) -> Tensor:
-        """Where prototypes lie: the directions, and a table's inputs, standardised and of mean square one."""
-        directions = z[:, : self.projected]
-        if self.projected == self.directions:
-            return directions
-        inputs = (z[:, self.projected : self.directions] - self.input_mean.to(z)) * self.input_scale.to(z)
-        return torch.cat([directions, inputs], -1)
+    def _placed(self, z: Tensor) -> tuple[Tensor, ...]:
+        """Layer by layer, where prototypes lie: a table's inputs standardised and of mean square one."""
+        layers: tuple[Tensor, ...] = z[:, : self.directions].split(self.widths, -1)
+        if self.units == self.directions:
+            return layers
+        return *layers[:-1], (layers[-1] - self.input_mean.to(z)) * self.input_scale.to(z)
 
     def look(
         self, observation: Observation, of: "Sequence[LearnedSet] | None" = None
@@ -305,30 +310,36 @@ class DomainMemory(Domain):
         Distances are to the nearest of what training and the given sets (all, if none are given) have seen.
         One too large for its precision is the largest number there.
         """
-        sets = self.sets if of is None else of
+        known = self.known if of is None else self._what_is_known(of)
         z = self.joint(observation)
         u = (z - self.mean) @ self.factor.T
-        prototypes = _together(self.prototypes, [each.prototypes for each in sets])
-        far = [nearest_prototype(self._placed(z), prototypes)]
+        far = list(known.to_prototypes(self._placed(z)))
         if self.tokens_of is not None:
-            features = observation.features[self.tokens_of.name]
-            tokens = _together(self.tokens, [each.tokens for each in sets])
-            assert features.rows is not None
-            distances = nearest_prototype(features.values.to(tokens), tokens)
-            far.append(mean_by_row(distances, features.rows, z.shape[0]))
-        absolute, relative = self._to_centres(u)
-        for each in sets:
-            a, r = self.to_learned(u, each.centres)
-            absolute, relative = torch.minimum(absolute, a), torch.minimum(relative, r)
-        near = [relative, observation.entropy, observation.energy]
-        columns = torch.stack([each.double() for each in (*far, absolute, *near)], -1)
-        return columns.clamp(-_FARTHEST, _FARTHEST).nan_to_num(nan=_FARTHEST), u
+            far.append(known.to_tokens(observation.features[self.tokens_of.name], z.shape[0]))
+        absolute, relative = known.to_centres(u)
+        columns = [*far, absolute, relative, observation.entropy, observation.energy]
+        found = torch.stack([each.double() for each in columns], -1)
+        return found.clamp(-_FARTHEST, _FARTHEST).nan_to_num(nan=_FARTHEST), u
 
     def ranked(self, statistics: Tensor) -> Tensor:
         """T, how far from the domain, and how far from any class of it, rows × 3."""
-        groups = self._by_group(statistics)
-        domain, classes = _log_p(self._tails("group"), groups).neg().split(1, -1)
-        return torch.cat([torch.logaddexp(domain, classes), groups], -1)
+        numbers = self._numbers(statistics)
+        domain, classes = _log_p(self.numbers, numbers).neg().split(1, -1)
+        return torch.cat([torch.logaddexp(domain, classes), numbers], -1)
+
+    def _numbers(self, statistics: Tensor) -> Tensor:
+        """How far from the domain, and how far from any class of it, of what `look` gives."""
+        groups = -(_log_p(self.each, statistics) @ self.weights.double())
+        return torch.cat([groups[:, :-1].logsumexp(-1, keepdim=True), groups[:, -1:]], -1)
+
+    def _weights(self) -> Tensor:
+        """Statistics × groups: prototypes of layers, those of tokens, a; r with the prediction."""
+        layers, tokens = len(self.layers), int(self.tokens_of is not None)
+        alone = [torch.eye(1)] * (tokens + 1)
+        found: Tensor = torch.block_diag(
+            torch.full((layers, 1), 1 / layers), *alone, torch.tensor([[1.0], [0.5], [0.5]])
+        )
+        return found
 
     def p_values(self, ranked: Tensor) -> Tensor:
         """Conformal p-values of what `ranked` gives: the largest over training and all that was memorised.
@@ -479,15 +490,13 @@ class DomainMemory(Domain):
         names = ("num_classes", "most_prototypes", "widest", "fade")
         memory = cls([Tap(**tap) for tap in settings["taps"]], **{name: settings[name] for name in names})
         memory.to(state["factor"].dtype)
-        own = {name: tensor for name, tensor in state.items() if not name.startswith("sets.")}
-        for name, tensor in own.items():
-            memory.register_buffer(name, tensor)
+        for name in _STORED:
+            memory.register_buffer(name, state[name])
+        memory.each, memory.numbers = (Tails(state[f"{name}.reference"]) for name in ("each", "numbers"))
         for index, each in enumerate(settings["sets"]):
             prefix = f"sets.{index}."
             theirs = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
             memory.sets.append(LearnedSet(tensors=theirs, **each))
-        for stage in _STAGES:
-            memory._tails(stage)  # all are there, whatever the others are called
         memory._check_tensors()
         memory._refit()
         return memory
@@ -503,57 +512,30 @@ class DomainMemory(Domain):
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor.to(self.projection.device))
 
-    def _keep_tails(self, stage: str, scores: Tensor) -> None:
-        self._keep(**{f"{stage}_{name}": value for name, value in Tails.fitted(scores)._asdict().items()})
-
-    def _tails(self, stage: str) -> Tails:
-        buffers: Any = self._buffers
-        return Tails(*(buffers[f"{stage}_{name}"] for name in Tails._fields))
-
-    def _by_group(self, statistics: Tensor) -> Tensor:
-        log_p = _log_p(self._tails("each"), statistics)
-        if self.tokens_of is None:
-            return grouped_fisher(log_p, _GROUPS)
-        far, near = log_p.split([log_p.shape[1] - _GROUPS[1], _GROUPS[1]], -1)
-        return torch.cat([(-far).logsumexp(-1, keepdim=True), -near.sum(-1, keepdim=True)], -1)
-
     def _p_values(self, ranked: Tensor, calibration: Tensor) -> Tensor:
         lowered = less_rounding(ranked, spread_of(calibration).T)
         return conformal_p_value(lowered.T.contiguous(), calibration).T
 
-    def _to_centres(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """a and r to the nearest centre of training: class means differ in the first coordinates alone."""
-        y, rest = u[:, : len(self.spread)], u[:, len(self.spread) :].square().sum(-1)
-        squares = self.centres.square().sum(-1)
-        nearest = torch.addmm(squares, y, self.centres.T, alpha=-2).argmin(-1)
-        centres = self.centres[nearest]
-        absolute = ((y - centres).square().sum(-1) + rest).clamp_min(_AT_THE_CENTRE)
-        return absolute, self._relative(y, centres)
-
-    def _relative(self, y: Tensor, centres: Tensor) -> Tensor:
-        """‖y − c‖² − Σ y² / (1 + s²), as a square and a small constant: no difference of large numbers."""
-        root = (self.spread / (1 + self.spread)).sqrt()
-        constant = (centres.square() / self.spread).sum(-1)
-        return (root * y - centres / root).square().sum(-1) - constant
-
-    def to_learned(self, u: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-        """The same to centres [C, D] that may lie anywhere."""
-        squares = centres.square().sum(-1)
-        chosen = centres[torch.addmm(squares, u, centres.T, alpha=-2).argmin(-1)]
-        absolute = (u - chosen).square().sum(-1).clamp_min(_AT_THE_CENTRE)
-        first = len(self.spread)
-        beyond = chosen[:, first:]
-        offset = (beyond.square() - 2 * u[:, first:] * beyond).sum(-1)
-        return absolute, self._relative(u[:, :first], chosen[:, :first]) + offset
+    def _what_is_known(self, sets: "Sequence[LearnedSet]") -> "Known":
+        """By training and by these sets."""
+        parts = [self.prototypes, *(each.prototypes for each in sets)]
+        centres = F.pad(self.centres, (0, self.width - len(self.spread)))
+        return Known(
+            [each.contiguous() for each in torch.cat(parts).split(self.widths, -1)],
+            torch.cat([self.tokens, *(each.tokens for each in sets)]),
+            torch.cat([centres, *(each.centres for each in sets)]),
+            self.spread,
+        )
 
     def _blocks(self) -> Tensor:
         """Columns of z that share a unit: all directions, each input of a table, each logarithm."""
-        scalars = self.width - self.projected
-        first = min(self.projected, 1)
-        return torch.cat([torch.zeros(self.projected, dtype=torch.int64), first + torch.arange(scalars)])
+        scalars, first = self.width - self.units, min(self.units, 1)
+        return torch.cat([torch.zeros(self.units, dtype=torch.int64), first + torch.arange(scalars)])
 
-    def _prototypes(self, rows: Tensor) -> Tensor:
-        return spherical_prototypes(rows, max(1, min(self.most_prototypes, len(rows) // ROWS_PER_PROTOTYPE)))
+    def _prototypes(self, layers: Sequence[Tensor]) -> Tensor:
+        """Of each layer as many, side by side."""
+        count = max(1, min(self.most_prototypes, len(layers[0]) // ROWS_PER_PROTOTYPE))
+        return torch.cat([centroids(rows, count) for rows in layers], -1)
 
     def _token_rows(self, rows: ObservedRows) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, features and labels of tokens, if a layer has some; a key is of the row and the place."""
@@ -569,7 +551,9 @@ class DomainMemory(Domain):
 
     def _token_prototypes(self, tokens: Sample) -> Tensor:
         sample = tokens.sort_in().rows
-        return torch.zeros(0, 0) if sample is None or not sample.numel() else self._prototypes(sample)
+        if sample is None or not sample.numel():
+            return torch.zeros(0, 0)
+        return self._prototypes([F.normalize(sample, dim=-1)])
 
     def _free_name(self, name: str | None, new: Sequence[int]) -> str:
         if name is None:
@@ -615,7 +599,7 @@ class DomainMemory(Domain):
             [(c, part.count, len(part.kept)) for c, part in zip(learned, parts, strict=True)],
             {
                 "centres": torch.stack(centres).to(u),
-                "prototypes": self._prototypes(self._placed(z[written][: SAMPLE * self.most_prototypes])),
+                "prototypes": self._prototypes(self._placed(z[written[: SAMPLE * self.most_prototypes]])),
                 "tokens": self._token_prototypes(sample).to(u),
                 "calibration": self.calibration.new_zeros(3, 0),
                 "totals": torch.stack([part.total for part in parts]) if parts else empty.double(),
@@ -649,6 +633,7 @@ class DomainMemory(Domain):
         Returns:
             For each learned class what it says of the kept rows while each is left out.
         """
+        self.known = self._what_is_known(self.sets)
         learned = self._learned_classes()
         if not learned:
             self._set_readout(torch.zeros(self.width + 1, 0), torch.zeros(2))
@@ -684,35 +669,30 @@ class DomainMemory(Domain):
 
     def _check_tensors(self) -> None:
         """Raises ValueError where tensors of a file do not belong together, or cannot be used."""
-        own = {name: tensor for name, tensor in self.named_buffers() if name != "projection"}
+        own = self.state_dict()
         for name, tensor in own.items():
             last = name.rpartition(".")[2]
             kind = torch.int64 if last in _WHOLE else self.factor.dtype if last in _OF_ROWS else None
             if (kind or tensor.dtype) != tensor.dtype or tensor.is_floating_point() == (last in _WHOLE):
                 raise ValueError(f"{name} holds {tensor.dtype}")
-            if not last.endswith("_start") and not bool(tensor.isfinite().all()):
+            if not bool(tensor.isfinite().all()):
                 raise ValueError(f"{name} holds numbers that are not finite")
         if not 0 <= int(self.classes.min()) <= int(self.classes.max()) < self.num_classes:
             raise ValueError(f"classes {self.classes.tolist()} of {self.num_classes}")
         rows = self.calibration.shape[-1]
-        columns = 5 + (self.tokens_of is not None)
+        columns = len(self.weights)
         first, width = len(self.spread), self.width
         expected = {
             "mean": (width,),
             "factor": (width, width),
-            "input_mean": (self.directions - self.projected,),
-            "input_scale": (self.directions - self.projected,),
+            "input_mean": (self.directions - self.units,),
+            "input_scale": (self.directions - self.units,),
             "centres": (len(self.classes), first),
             "prototypes": (len(self.prototypes), self.directions),
             "calibration": (3, rows),
-            "each_reference": (columns, self.get_buffer("each_reference").shape[-1]),
-            "group_reference": (2, self.get_buffer("group_reference").shape[-1]),
+            "each.reference": (columns, self.each.reference.shape[-1]),
+            "numbers.reference": (2, self.numbers.reference.shape[-1]),
             "held_out": (len(self.held_out_labels), width),
-            **{
-                f"{stage}_{name}": (count, 1)
-                for stage, count in zip(_STAGES, (columns, 2), strict=True)
-                for name in Tails._fields[1:]
-            },
         }
         if self.tokens_of is not None:
             expected["tokens"] = (len(self.tokens), self.tokens_of.width)
@@ -743,16 +723,24 @@ class DomainMemory(Domain):
                     raise ValueError(f"{name} of {each.name} has shape {tuple(each.get_buffer(name).shape)}")
 
 
-def _projection(rows: int, columns: int) -> Tensor:
-    """Random signs / √columns, made of integers: files do not hold them, and every torch agrees."""
-    units = torch.empty(rows, columns)
+def _shared_out(widths: Sequence[int], columns: int) -> list[int]:
+    """How many columns each layer has: the last up to half of them, the others alike, as far as they need."""
+    if sum(widths) <= columns or not widths:
+        return list(widths)
+    last = min(widths[-1], max(columns // 2, columns - sum(widths[:-1]), 1))
+    left, shares = columns - last, [0] * (len(widths) - 1) + [last]
+    for rank, place in enumerate(sorted(range(len(widths) - 1), key=lambda place: widths[place])):
+        shares[place] = max(min(widths[place], left // (len(widths) - 1 - rank)), 1)
+        left -= shares[place]
+    return shares
+
+
+def _signs(rows: int, columns: int) -> Tensor:
+    """Random signs, made of integers: files do not hold them, and every torch agrees."""
+    signs = torch.empty(rows, columns)
     for row in range(rows):  # at once, as integers, they would be twelve times as large
-        units[row] = mixed(torch.arange(row * columns, (row + 1) * columns)) % 2 * 2 - 1
-    return units.div_(max(columns, 1) ** 0.5)
-
-
-def _together(own: Tensor, others: Sequence[Tensor]) -> Tensor:
-    return torch.cat([own, *others]) if others else own
+        signs[row] = mixed(torch.arange(row * columns, (row + 1) * columns)) % 2 * 2 - 1
+    return signs
 
 
 def _stays(tap: Tap) -> bool:
