@@ -180,10 +180,45 @@ def test_what_comes_before_the_first_layer_that_draws_runs_once_for_draws_and_me
     plan, collector = ExecutionPlan(net), Collector(taps, rows)
     with torch.no_grad():
         with collecting(collector):
-            mean, hidden = plan.at_means(rows)
+            mean, hidden, _ = plan.at_means(rows)
         found = plan.drawn(hidden, SeedNoise(6, 3))
         assert len(calls) == 1
         assert_close(found, drawn(net, rows, 6, 3))
         with sampling(MEANS):
             assert_close(mean, net(rows))
     assert collector.features[last].values.shape == (7, 5)
+
+
+@torch.no_grad()
+def test_draws_share_the_pass_at_means_where_one_layer_draws_and_ends_the_net() -> None:
+    class Own(Wrapped):
+        def __init__(self, chain: nn.Module, own: nn.Module) -> None:
+            super().__init__(chain)
+            self.own, self.classes, self.calls = own, nn.Linear(5, 3), 0
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            self.calls += 1
+            output: Tensor = self.classes(self.own(self.chain(inputs)))
+            return output
+
+    class Doubled(Own):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return super().forward(inputs).mul_(2)  # the same tensor, written over
+
+    def found(kind: type[Own], own: nn.Module) -> tuple[int, Tensor, Tensor]:
+        torch.manual_seed(0)
+        net = mean_field(kind(nn.Linear(4, 5), own), "classes").eval()
+        plan, rows = ExecutionPlan(net), inputs(7)
+        plan.learn_whether_it_repeats(rows)
+        net.calls, noise = 0, SeedNoise(6, 3)
+        _, hidden, last = plan.at_means(rows)
+        together = plan.drawn(hidden, noise, last)
+        return net.calls, together, drawn(net, rows, 6, 3)
+
+    calls, together, alone = found(Own, nn.Tanh())
+    assert calls == 1
+    assert_close(together, alone)
+    calls, together, alone = found(Doubled, nn.Tanh())
+    assert calls > 1
+    assert_close(together, alone)
+    assert found(Own, Coin())[0] > 1  # each draw has a sign of its own

@@ -639,16 +639,18 @@ class TuringProcess(nn.Module):
         rows, length = self._received(inputs), 0
         if context is not None:
             rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
-        mean = None
+        mean, last = None, None
         with evaluating(self._parts(plan)), types_in_words(rows):
             if taps or noise is MEANS:
+                if plan.repeats_itself is None and not torch.compiler.is_compiling():
+                    plan.learn_whether_it_repeats(rows)
                 collector = Collector(taps, rows, skipped=length)
                 with collecting(collector):
-                    mean, hidden = plan.at_means(rows)
+                    mean, hidden, last = plan.at_means(rows)
             else:
                 hidden = plan.before(rows)
             if isinstance(noise, SeedNoise):
-                embedding = plan.drawn(hidden, noise)
+                embedding = plan.drawn(hidden, noise, last)
             elif noise is None:
                 embedding = self._points(plan, hidden)
             else:

@@ -19,19 +19,24 @@ class PassAtMeans(NamedTuple):
     Attributes:
         embedding: Rows × outputs.
         hidden: What goes into the first layer that draws, or into the net, where that is not known.
+        last: The layer that draws, where it is the only one and gives what the net gives: what it receives
+            is `hidden` then.
     """
 
     embedding: Tensor
     hidden: Inputs
+    last: MeanFieldLinear | None = None
 
 
 class ExecutionPlan:
     """How to run a net in evaluation mode, without gradients.
 
     One pass gives all draws where no weight has a distribution. In a row of layers those before the first
-    that draws run once, for the draws and for a pass at means. The rest runs with all draws side by side
-    (vmap) where torch can do that, else draw by draw: control flow that depends on what is drawn is beyond
-    vmap. No structure tells, so that two draws of two rows are tried before the first prediction.
+    that draws run once, for the draws and for a pass at means; in any other net draws share that pass if one
+    layer draws and ends it, and the net has no randomness of its own, for which a row is tried twice. The
+    rest runs with all draws side by side (vmap) where torch can do that, else draw by draw: control flow that
+    depends on what is drawn is beyond vmap. No structure tells, so that two draws of two rows are tried
+    before the first prediction.
 
     Attributes:
         modules: All modules of the net.
@@ -46,6 +51,7 @@ class ExecutionPlan:
         self.first, self.rest = _first(self.drawing)
         self.may_write = not _is_known(net) or any(getattr(part, "inplace", False) for part in net.modules())
         self.is_parallel: bool | None = None
+        self.repeats_itself: bool | None = None
         self.uses_are_known = not self.layers
         self._noise: SeedNoise | None = None
         self.is_quiet = False
@@ -62,19 +68,42 @@ class ExecutionPlan:
 
     def at_means(self, inputs: Inputs) -> PassAtMeans:
         """One pass at mean weights."""
-        with sampling(MEANS):
+        with sampling(MEANS) as running:
             hidden = self.before(inputs)
-            return PassAtMeans(by_class(self._called(self.drawing, hidden)), hidden)
+            output = by_class(self._called(self.drawing, hidden))
+        last = running.last
+        if not self.repeats_itself or last is None or running.uses[last.layer] > 1 or not last.gave(output):
+            return PassAtMeans(output, hidden)
+        assert isinstance(last.layer, MeanFieldLinear)
+        return PassAtMeans(output, last.inputs, last.layer)
+
+    @torch.no_grad()
+    def learn_whether_it_repeats(self, inputs: Inputs) -> None:
+        """Find out whether draws may share a pass at means: nets with randomness of their own may not."""
+        self.repeats_itself = False
+        if len(self.layers) == 1 and self.fixed is None and not any(map(has_hooks, self.modules)):
+            row = taken(inputs, slice(1))
+            with torch.random.fork_rng(devices=[]), sampling(MEANS):
+                before = torch.get_rng_state()
+                one, two = (by_class(self._called(self.drawing, row)) for _ in range(2))
+                self.repeats_itself = torch.equal(before, torch.get_rng_state()) and torch.equal(one, two)
 
     def before(self, inputs: Inputs) -> Inputs:
         """What goes into `drawing`."""
         return inputs if self.fixed is None else self._called(self.fixed, inputs)
 
-    def drawn(self, hidden: Inputs, noise: SeedNoise) -> Tensor:
-        """v_w(x), draws × rows × outputs, of what goes into `drawing`; one draw where weights are points."""
+    def drawn(self, hidden: Inputs, noise: SeedNoise, last: MeanFieldLinear | None = None) -> Tensor:
+        """v_w(x), draws × rows × outputs, of what goes into `drawing`; one draw where weights are points.
+
+        Where a pass at means found the `last` layer to be the one that draws, of what goes into that.
+        """
         if not self.layers:
             return by_class(self._called(self.drawing, hidden)).unsqueeze(0)
-        blocks = [self._run(hidden, noise, epsilons) for epsilons in noise.of_layers(self.layers)]
+        if last is not None and isinstance(hidden, Tensor):
+            of_layer = noise.of_layers(self.layers)
+            blocks = [last.drawn_outputs(hidden, epsilons[0], noise.is_paired) for epsilons in of_layer]
+        else:
+            blocks = [self._run(hidden, noise, epsilons) for epsilons in noise.of_layers(self.layers)]
         sides = zip(*(block.chunk(2 if noise.is_paired else 1) for block in blocks), strict=True)
         return torch.cat([part for side in sides for part in side])[: noise.count]
 

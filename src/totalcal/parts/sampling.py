@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -189,6 +189,23 @@ class StochasticLayer(FullPrecision, ABC):
 WeightKLs = dict[StochasticLayer, Tensor]
 
 
+class LastUse(NamedTuple):
+    """A layer with what it received and gave, and how often either had been written over by then."""
+
+    layer: StochasticLayer
+    inputs: Tensor
+    output: Tensor
+    versions: tuple[int, int]
+
+    @classmethod
+    def of(cls, layer: StochasticLayer, inputs: Tensor, output: Tensor) -> "LastUse":
+        return cls(layer, inputs, output, (inputs._version, output._version))
+
+    def gave(self, output: Tensor) -> bool:
+        """Whether this is what the layer gave, and both are as they were."""
+        return output is self.output and self.versions == (self.inputs._version, output._version)
+
+
 class Pass:
     """One run through a net with one draw of its weights (or, inside of vmap, with several)."""
 
@@ -200,6 +217,8 @@ class Pass:
         """Where layers leave KLs of their weights that come cheaper with the pass than by themselves."""
         self.uses: Counter[StochasticLayer] = Counter()
         """How often each layer was used, counted where weights are their means."""
+        self.last: LastUse | None = None
+        """What the layer that was used last received and gave, where weights are their means."""
         self.with_gradients = torch.is_grad_enabled()
         self._epsilons = dict(epsilons or {})
         self._outputs: dict[StochasticLayer, Tensor] = {}

@@ -14,6 +14,7 @@ from totalcal.errors import InputError, UnknownNameError
 from totalcal.functional.gaussian import HALVES, kl_to_isotropic, kl_to_log_uniform
 from totalcal.functional.local_linear import local_linear
 from totalcal.parts.sampling import (
+    LastUse,
     StochasticLayer,
     WeightKLs,
     pass_to_draw_in,
@@ -130,7 +131,10 @@ class MeanFieldLinear(MeanFieldLayer):
     def forward(self, inputs: Tensor) -> Tensor:
         running = pass_to_draw_in()
         if inputs.dim() != 2 or running is None or not running.draws_at_outputs(self):
-            return self.given(F.linear(self.received(inputs), self.drawn_weight(), self.bias))
+            output = self.given(F.linear(self.received(inputs), self.drawn_weight(), self.bias))
+            if running is not None and running.is_at_means and not torch.is_inference(output):
+                running.last = LastUse.of(self, inputs, output)
+            return output
         epsilon = running.of_outputs(self, (len(inputs), len(self.weight_mean)), self.weight_mean)
         weights = self.weight_mean, self.weight_log_variance, self.bias
         if running.kls is None or not isinstance(self.prior, NormalPrior):
