@@ -1,4 +1,4 @@
-"""The folder of a run: named by the hash of its configuration, read by status, table and report."""
+"""The folder of a run: named by the hash of its configuration, read by status and table."""
 
 import json
 import time
