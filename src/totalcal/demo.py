@@ -19,21 +19,19 @@ from totalcal.models.process import TuringProcess
 from totalcal.nets import mlp
 from totalcal.report import (
     ASPECTS,
-    Chapter,
     Entry,
-    Prose,
     Record,
-    Section,
     Summary,
     Table,
     by_seed,
     describe,
-    page,
     paired_difference,
     show,
     summarise,
     unbeaten,
 )
+from totalcal.report.blocks import Chapter, Prose, Section
+from totalcal.report.page import page
 from totalcal.scores import auroc, ece, error, from_module, nll
 from totalcal.training import train
 from totalcal.types import Batch, Predictive

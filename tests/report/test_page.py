@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from totalcal.report import (
-    Chapter,
-    Entry,
-    Gallery,
-    Listing,
-    Picture,
-    Plot,
-    Plots,
-    Prose,
-    Section,
-    Table,
-    address,
-    page,
-)
+from totalcal.report import Entry, Table
+from totalcal.report.blocks import Chapter, Gallery, Listing, Picture, Plot, Plots, Prose, Section
+from totalcal.report.drawing import address
+from totalcal.report.page import page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
