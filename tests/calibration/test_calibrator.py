@@ -138,6 +138,13 @@ def test_at_no_size_is_it_worse_than_the_net_or_a_temperature_beyond_noise(class
     assert (mean <= 0.002 + 1 / rows + 3 * error).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_chance_in_cross_validation_does_not_veto_a_temperature_which_a_prior_keeps_near_one(seed):
+    found = fit_calibrator(*drawn(60, 10, seed=seed))
+    assert isinstance(found.calibrator, TemperatureAndBias)
+    assert 0.6 < found.temperature < 1.6
+
+
 def test_rows_too_few_to_leave_any_out_change_nothing():
     found = fit_calibrator(*drawn(5, 3, temperature=9))
     assert isinstance(found.calibrator, NoCalibrator)
