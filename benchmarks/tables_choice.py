@@ -1,6 +1,6 @@
 """How the default width of the estimators was chosen: on tables that `tables.py` does not judge.
 
-    python benchmarks/tables_choice.py [--large | --batches]
+    python benchmarks/tables_choice.py [--large | --batches | --drawn]
 
 Iris, two tables of scikit-learn's generator and one of Gaussian classes; the NLL of ETPClassifier by
 three-fold cross-validation, in parts of a table's mean over the widths, so that every table has one voice.
@@ -10,6 +10,9 @@ The width with the least mean over the tables is taken.
 table of 20,000 × 50 that `large_table.py` does not judge, 20 epochs, 4,000 other rows, CPU seconds beside.
 
 `--batches`: how large batches get; 80,000 rows of another generated table, 10,000 other rows.
+
+`--drawn`: how many rows a step of drawn weights takes, up to 16,000 rows, and at which rate; the tables of
+the first question and more generated ones, NLL and seconds of `fit` relative to SoftmaxClassifier's.
 """
 
 import argparse
@@ -20,15 +23,17 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from sklearn.datasets import load_iris, make_classification
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score, cross_validate
 from tables import Table, generated
 
-from totalcal import ETPClassifier, scores
+from totalcal import ETPClassifier, SoftmaxClassifier, scores
 
 WIDTHS = ((32,), (64,), (128,), (64, 64))
 LARGE_WIDTHS = ((32,), (64,), (128,))
 BATCHES = (512, 1024)
 MADE = ((300, 10, 2), (600, 20, 4))  # rows, columns, classes
+MORE = ((400, 8, 2, 0.8), (900, 15, 3, 1.0), (1500, 10, 5, 1.2), (2000, 30, 2, 0.6))  # and their separation
+STEPS = ((64, 3e-3), (128, 3e-3 * 2**0.5), (128, 6e-3), (256, 6e-3))  # rows and learning rate
 GAUSSIANS_SEED = 1  # `tables.py` has another
 
 
@@ -46,6 +51,40 @@ def tables() -> Iterator[tuple[str, Table]]:
         )
         yield f"made, {rows} × {columns}, {classes} classes", Table(*table)
     yield "Gaussians", generated(GAUSSIANS_SEED, rows=600)
+
+
+def more_tables() -> Iterator[Table]:
+    for seed, (rows, columns, classes, separation) in enumerate(MORE, start=50):
+        made = make_classification(
+            rows,
+            columns,
+            n_informative=columns // 2,
+            n_classes=classes,
+            class_sep=separation,
+            flip_y=0.05,
+            n_clusters_per_class=2 if classes < 4 else 1,
+            random_state=seed,
+        )
+        yield Table(*made)
+
+
+def choose_steps_of_drawn_weights() -> None:
+    """Geometric means over the tables."""
+    makers = [SoftmaxClassifier(random_state=0)]
+    makers += [ETPClassifier(batch_size=size, learning_rate=rate, random_state=0) for size, rate in STEPS]
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    found = []
+    for table in [*(table for _, table in tables()), *more_tables()]:
+        parts = (
+            cross_validate(make, *table, cv=folds, scoring="neg_log_loss", error_score="raise")
+            for make in makers
+        )
+        found.append([[-each["test_score"].mean(), each["fit_time"].mean()] for each in parts])
+    logs = np.log(found)
+    relative = np.exp((logs - logs[:, :1]).mean(0))
+    print("| rows, rate | NLL | time |\n|---|---|---|")
+    for step, (nll, seconds) in zip(STEPS, relative[1:], strict=True):
+        print(f"| {step[0]}, {step[1]:.4f} | {nll:.3f} | {seconds:.2f} |")
 
 
 def cross_validated(hidden: tuple[int, ...], table: Table) -> float:
@@ -101,8 +140,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--batches", action="store_true")
+    parser.add_argument("--drawn", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.drawn:
+        choose_steps_of_drawn_weights()
+        return
     if options.large or options.batches:
         choose_for_large_tables() if options.large else choose_batches()
         return

@@ -21,6 +21,8 @@ from totalcal.decisions import UNCERTAINTIES, Gate, uncertainty
 from totalcal.errors import DomainError, InputError, MissingExtraError
 from totalcal.estimators.learning import (
     CONTEXT_ROWS,
+    DRAWN,
+    SMALLEST_BATCH,
     Checked,
     TableTraining,
     WeightedRows,
@@ -41,6 +43,7 @@ from totalcal.memory.remembering import remember as remember_domain
 from totalcal.models import model_named
 from totalcal.models.process import SWAPPING, Context, TuringProcess
 from totalcal.nets import mlp
+from totalcal.parts.sampling import stochastic_layers
 from totalcal.scores.arrays import class_numbers
 from totalcal.training.callbacks import ProgressBar
 from totalcal.training.history import History, context_for
@@ -64,8 +67,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model_arguments: What goes to the model's factory, e.g. `{"num_cells": 50}` for an ETP.
         learning_rate: Of Adam, for batches of 64; it grows with the root of an automatic batch size. Beyond
             16,000 rows it is halved when half of `patience` has passed without progress.
-        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, and more, at most 1024, in
-            larger tables.
+        batch_size: Rows per gradient step. "auto" takes 64 up to 16,000 rows, twice as many at twice the rate
+            where weights are drawn, and more, at most 1024, in larger tables.
         max_epochs: How often a row is seen, at most.
         patience: Stop when the NLL of the held-out rows has not fallen for so many epochs, with the best
             epoch's model; None trains for all of `max_epochs` on all rows.
@@ -432,6 +435,8 @@ class ProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size, rate = batch_size_for(len(table), self.batch_size), self.learning_rate
         if self.batch_size == "auto":
             rate = learning_rate_for(rate, batch_size)
+            if batch_size == SMALLEST_BATCH and stochastic_layers(self.model_.backbone):
+                batch_size, rate = DRAWN * batch_size, DRAWN * rate
         self._training = TableTraining(
             self.model_, rate, batch_size, device_for(self.device), large=is_large(len(table))
         )

@@ -29,6 +29,7 @@ SMALLEST_BATCH, LARGEST_BATCH = (
     64,
     1024,
 )  # the step to 1024 was chosen by benchmarks/tables_choice.py --batches
+DRAWN = 2  # of drawn weights gradients are noisier; chosen by benchmarks/tables_choice.py --drawn
 _AUTO_STEPS = 128
 NARROW, WIDE = 32, 128  # chosen by benchmarks/tables_choice.py, without and with --large
 CONTEXT_ROWS = 50
