@@ -320,15 +320,26 @@ def test_a_model_that_predicts_from_rows_says_that_they_are_in_the_file(tmp_path
 
 
 def simulated(repetitions, rows):
-    """False alarms, correct answers that are asked about, coverage of sets: means over held-out sets."""
+    """False alarms, correct answers that are asked about, coverage of sets, and false discoveries and power
+    of a selection from sixty rows, of which twenty are strange: means over held-out sets."""
     found = []
     for seed in range(repetitions):
         test, truth = drawn(2000, 10**6 + seed)
-        prediction = calibrated(rows, seed + 1, alpha=0.1, beta=0.1).predict(test)
+        model = calibrated(rows, seed + 1, alpha=0.1, beta=0.1)
+        prediction = model.predict(test)
         verdicts = np.array(prediction.decision)
         right = (prediction.labels == truth.numpy()) & (verdicts != "not my domain")
         covered = prediction.set(0.9)[torch.arange(2000), truth].double().mean()
-        found.append([(verdicts == "not my domain").mean(), (verdicts[right] == "ask").mean(), covered])
+        strange = model.select_unfamiliar(torch.cat([test[:20] + 30, test[20:60]]), fdr=0.1).mask
+        found.append(
+            [
+                (verdicts == "not my domain").mean(),
+                (verdicts[right] == "ask").mean(),
+                covered,
+                strange[20:].sum() / max(strange.sum(), 1),
+                strange[:20].mean(),
+            ]
+        )
     return np.mean(found, 0), np.std(found, 0) / np.sqrt(repetitions)
 
 
@@ -337,6 +348,8 @@ def check(rates, errors):
     assert rates[0] <= 0.1 + 3 * errors[0]
     assert rates[1] <= 0.1 + 3 * errors[1]
     assert rates[2] >= 0.9 - 3 * errors[2]
+    assert rates[3] <= 0.1 + 3 * errors[3]
+    assert rates[4] > 0.9
 
 
 @pytest.mark.parametrize("rows", [100, 400, 2000])
