@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from totalcal_lab.pages.markdown import pages_beneath, stale_pages
+from totalcal_lab.pages import pages_beneath, stale_pages
 
 ROOT = Path(__file__).parents[2]
 
