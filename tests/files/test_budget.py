@@ -63,3 +63,20 @@ def test_a_pool_is_shared_and_comes_back():
     assert pool.taken == 0
     with pytest.raises(InputError, match="more than the 0 MB"), pool.taking(101, "a request"):
         pass
+
+
+@pytest.mark.parametrize("text", ["nanG", "G", "", "½G", "1_0x"])
+def test_what_is_no_size_is_a_value_error(text):
+    with pytest.raises(ValueError, match=r"invalid|could not|convert"):
+        budget.number_of_bytes(text)
+
+
+def test_a_size_without_end_is_a_number():
+    assert budget.number_of_bytes("infG") == budget.number_of_bytes("1e400G") > 2**63
+
+
+def test_a_limit_beyond_what_the_system_can_count_is_none(monkeypatch):
+    monkeypatch.setattr(budget, "limit", 10**30)
+    monkeypatch.setattr(budget, "_is_enforced", False)
+    budget.enforce()
+    assert budget.room() > 10**29

@@ -12,6 +12,7 @@ import totalcal
 from totalcal.decisions.monitor import Monitor, watched_scores
 from totalcal.errors import InputError, ModelFileError
 from totalcal.files.container import read_container, write_container
+from totalcal.files.schema import check_settings
 from totalcal.nets import mlp
 
 
@@ -181,3 +182,9 @@ def test_what_would_be_refused_is_not_written(tmp_path):
 def test_names_of_classes_that_no_answer_can_tell_apart_are_refused(tmp_path, classes):
     with pytest.raises(InputError, match="names of classes differ as text"):
         totalcal.save(totalcal.softmax(mlp(4, 3), 3), tmp_path / "m.totalcal", classes=classes)
+
+
+def test_numbers_too_large_for_a_float_are_refused():
+    for value in (10**400, [-(10**400)]):
+        with pytest.raises(ModelFileError, match="plain"):
+            check_settings({"anything": value})

@@ -43,7 +43,7 @@ def enforce() -> None:
     """Have the system see to the limit, for the rest of this process: beyond it there is a `MemoryError`."""
     global limit, _is_enforced
     limit, _is_enforced = _usual() if limit is None else limit, True
-    with suppress(ImportError, ValueError, OSError):
+    with suppress(ImportError, ValueError, OverflowError, OSError):
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
@@ -128,7 +128,7 @@ def number_of_bytes(text: str) -> int:
     (2147483648, 1610612736, 4096)
     """
     unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper())
-    return int(float(text[:-1]) * 2**unit) if unit else int(text)
+    return int(min(float(text[:-1]), 2.0**63) * 2**unit) if unit else int(text)
 
 
 def _usual() -> int:

@@ -124,4 +124,4 @@ def _is_number(value: Any) -> bool:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
-    return not isinstance(value, int | float) or (math.isfinite(value) and abs(value) < 2**63)
+    return not isinstance(value, int | float) or abs(value) < 2**63
