@@ -392,8 +392,8 @@ def save(
     model = cast(TuringProcess, uncompiled(model)) if isinstance(model, nn.Module) else model
     if not isinstance(model, TuringProcess):
         raise InputError(
-            f"a {type(model).__name__} is not a model of the family. Estimators, pipelines and calibrated "
-            "models save themselves, model.save(path); a net of yours becomes a model by totalcal.calibrate."
+            f"save writes a TuringProcess, not a {type(model).__name__}. Estimators, pipelines and "
+            "calibrated models save themselves, model.save(path); a net becomes one by totalcal.calibrate."
         )
     names, rows = (
         None if classes is None else tuple(classes),
