@@ -110,15 +110,15 @@ def labelled(batch: Any, like: Inputs | None = None) -> Labelled:
 
 def count(inputs: Inputs) -> int:
     """How many rows there are."""
-    return next(tensors(inputs)).shape[0]  # not `len`, which an export would take for a constant
+    first = inputs if isinstance(inputs, Tensor) else next(tensors(inputs))
+    return first.shape[0]  # not `len`, which an export would take for a constant
 
 
 def tensors(inputs: Inputs) -> Iterator[Tensor]:
     """The tensors, in order."""
     if isinstance(inputs, Tensor):
-        yield inputs
-    else:
-        yield from inputs.values() if isinstance(inputs, Mapping) else inputs
+        return iter((inputs,))
+    return iter(inputs.values() if isinstance(inputs, Mapping) else inputs)
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -210,9 +210,14 @@ def received_by(module: nn.Module, inputs: Inputs) -> Inputs:
 
 def _first_weight(module: nn.Module) -> Tensor | None:
     """That of `parameters()`, which would take half of the time of a small layer to name it."""
-    own = next((weight for weight in module._parameters.values() if weight is not None), None)
-    children = (child for child in module._modules.values() if child is not None)
-    return own if own is not None else next((w for w in map(_first_weight, children) if w is not None), None)
+    for weight in module._parameters.values():
+        if weight is not None:
+            return weight
+    for child in module._modules.values():
+        found = None if child is None else _first_weight(child)
+        if found is not None:
+            return found
+    return None
 
 
 def in_types_of(like: Inputs, inputs: Inputs) -> Inputs:
@@ -349,6 +354,8 @@ def logits(output: Any) -> Tensor:
     >>> logits({"logits": torch.zeros(2, 3), "hidden_states": None}).shape
     torch.Size([2, 3])
     """
+    if isinstance(output, Tensor):
+        return output
     is_mapping = isinstance(output, Mapping)
     found = output.get("logits") if is_mapping else getattr(output, "logits", output)
     if not isinstance(found, Tensor):
@@ -384,9 +391,9 @@ def _looks_broken(tensor: Tensor) -> bool:
 
     An exported or compiled program has no place for errors that depend on its inputs.
     """
-    if torch.compiler.is_compiling():
+    if not tensor.is_floating_point() or torch.compiler.is_compiling():
         return False
-    return tensor.is_floating_point() and not math.isfinite(tensor.sum().item())
+    return not math.isfinite(tensor.sum().item())
 
 
 def _like(original: tuple[Any, ...], parts: list[Tensor]) -> tuple[Tensor, ...]:
@@ -426,6 +433,8 @@ def _checked(inputs: Any, labels: Any) -> Labelled:
 
 def checked_inputs(value: Any) -> Inputs:
     """What a user hands to a model as tensors: finite, one row or more, without the labels of a mapping."""
+    if type(value) is Tensor and value.dim() and value.shape[0] and not _looks_broken(value):
+        return value  # nearly always, and one row waits for each of the steps below
     inputs = as_inputs(value)
     if isinstance(inputs, Mapping) and len(inputs) > 1:
         inputs = {name: part for name, part in inputs.items() if name not in LABEL_KEYS}
@@ -439,17 +448,17 @@ def checked_inputs(value: Any) -> Inputs:
     return inputs
 
 
-def check_embedding(embedding: Tensor, rows: int, num_classes: int) -> None:
-    """A backbone gives a row of `num_classes` finite numbers for each input."""
-    if embedding.dim() != 2 or embedding.shape[0] != rows:
-        is_dense = embedding.dim() > 2 and embedding.shape[0] == rows and embedding[0, 0].numel() > 1
+def check_embedding(shape: Sequence[int], rows: int, num_classes: int) -> None:
+    """A backbone gives a row of `num_classes` numbers for each input: an embedding of this shape."""
+    if len(shape) != 2 or shape[0] != rows:
+        is_dense = len(shape) > 2 and shape[0] == rows and math.prod(shape[2:]) > 1
         raise ShapeError(
-            f"the backbone gives a tensor of shape {tuple(embedding.shape)} for {rows} inputs, but "
+            f"the backbone gives a tensor of shape {tuple(shape)} for {rows} inputs, but "
             f"({rows}, {num_classes}) is needed. " + (_DENSE if is_dense else "Flatten its output.")
         )
-    if embedding.shape[1] != num_classes:
+    if shape[1] != num_classes:
         raise ShapeError(
-            f"the backbone gives {embedding.shape[1]} columns, but num_classes is {num_classes}.\n"
+            f"the backbone gives {shape[1]} columns, but num_classes is {num_classes}.\n"
             f"  A process decides with the backbone's output: end it with a layer of {num_classes} outputs."
         )
 

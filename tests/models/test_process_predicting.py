@@ -278,3 +278,69 @@ def test_training_measures_and_a_file_keeps_what_was_measured(data, tmp_path):
         tmp_path / "model.totalcal", backbone=nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
     )
     assert again.predict(data.inputs).sampling == BY_MOMENTS
+
+
+def _stepped(model):
+    optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], 0.5)
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+
+
+def _written_behind_the_back_of_autograd(model):
+    for weight in model.parameters():
+        weight.data.mul_(0.5)
+        weight.data[0] += 0.25
+
+
+def _one_weight_written_behind_its_back(model):
+    stochastic_layers(model.backbone)[0].weight_log_variance.data[0, 0] = 3.0
+
+
+def _put_in(model):
+    for layer in stochastic_layers(model.backbone):
+        layer.weight_log_variance = torch.nn.Parameter(layer.weight_log_variance.detach() + 1)
+
+
+def _given_other_data(model):
+    for layer in stochastic_layers(model.backbone):
+        layer.weight_log_variance.data = layer.weight_log_variance.detach() + 1
+
+
+def _loaded(model):
+    model.load_state_dict({name: 0.75 * value for name, value in model.state_dict().items()}, strict=False)
+
+
+@pytest.mark.parametrize("draws", [1, 10, "moments"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        _stepped,
+        _written_behind_the_back_of_autograd,
+        _one_weight_written_behind_its_back,
+        _put_in,
+        _given_other_data,
+        _loaded,
+        torch.nn.Module.double,
+    ],
+)
+def test_a_prediction_is_of_the_weights_of_now_however_they_were_changed(changed, draws) -> None:
+    torch.manual_seed(0)
+    layers = (
+        torch.nn.Linear(6, 8),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 6),
+        torch.nn.ReLU(),
+        torch.nn.Linear(6, 3),
+    )
+    model = MODELS["etp"](torch.nn.Sequential(*layers), num_classes=3)
+    inputs = torch.randn(5, 6)
+    before = model.predict(inputs, draws=draws).probabilities
+    torch.testing.assert_close(model.predict(inputs, draws=draws).probabilities, before, rtol=0, atol=0)
+    changed(model)
+    found, afresh = (
+        each.predict(inputs, draws=draws).probabilities for each in (model, copy.deepcopy(model))
+    )
+    torch.testing.assert_close(found, afresh, rtol=0, atol=0)
+    if changed is not torch.nn.Module.double:
+        assert not torch.equal(found, before)

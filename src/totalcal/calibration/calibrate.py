@@ -288,7 +288,7 @@ def _wrapped(net: nn.Module, held_out: Data, batch_size: int) -> TuringProcess:
     with torch.no_grad(), eval_mode(net):
         output = call(net, received_by(net, as_inputs(inputs))).double().cpu()
     logits = by_class(output)
-    check_embedding(logits, count(as_inputs(inputs)), logits.shape[1])
+    check_embedding(logits.shape, count(as_inputs(inputs)), logits.shape[1])
     if _are_probabilities(output, logits, labels):
         raise InputError(
             "this net gives probabilities. Leave out its last softmax or sigmoid, so that it gives logits; "

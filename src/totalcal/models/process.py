@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import RLock
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -29,7 +29,6 @@ from totalcal.inputs import (
     in_types_of,
     joined,
     labelled,
-    parts_of,
     received_by,
     taken,
     tensors,
@@ -38,7 +37,7 @@ from totalcal.inputs import (
 from totalcal.memory.domain import Domain, Memorised, NoDomain
 from totalcal.memory.features import Collector, Tap, collecting, tap
 from totalcal.memory.rows import Observation, ObservedRows, row_keys
-from totalcal.models.evaluating import evaluating
+from totalcal.models.evaluating import Evaluating
 from totalcal.parts.heads import Head
 from totalcal.parts.latents import Latent
 from totalcal.parts.moments import NoMomentRuleError, embedding_points, readout_points
@@ -87,6 +86,10 @@ Context: TypeAlias = Batch | tuple[Any, Any] | Mapping[str, Any]
 """Labelled rows: a pair, or a mapping with `labels`."""
 
 
+Planned: TypeAlias = tuple[ExecutionPlan, list[nn.Module]]
+"""How a backbone is run, and all modules of the process around it."""
+
+
 class TuringProcess(nn.Module):
     """Any model of the family: backbone (w), latent (Z) and head (π), as in Definition 1 (section 5). Final.
 
@@ -100,7 +103,8 @@ class TuringProcess(nn.Module):
     (`totalcal.inputs`), on any device: they are moved to the model's.
     """
 
-    _plan: ExecutionPlan | None = None
+    _known: tuple[list[object], Planned] | None = None
+    """The structure of this process when it was last looked at, and what follows from it."""
 
     def __init__(
         self,
@@ -463,10 +467,9 @@ class TuringProcess(nn.Module):
             Sampling(draws=5, seed=1)
         """
         chosen = self.default_draws if draws == "auto" else draws
-        if chosen != "moments":
-            plan = self._planned()
-            return self.predicted(inputs, plan.noise(chosen, seed), context, plan)
-        return self.predicted(inputs, None, context)
+        known = self._planned()
+        noise = None if chosen == "moments" else known[0].noise(chosen, seed)
+        return self.predicted(inputs, noise, context, known)
 
     @torch.no_grad()
     def measure_default_draws(
@@ -523,16 +526,17 @@ class TuringProcess(nn.Module):
         inputs: Inputs,
         noise: SeedNoise | None,
         context: Context | None,
-        plan: ExecutionPlan | None = None,
+        known: Planned | None = None,
     ) -> Predictive:
         """`predict` with noise that is at hand, as an exported program has it; None stands for moments."""
-        domain, plan = self.domain, plan or self._planned()  # read once: other threads may put in others
-        sampling = BY_MOMENTS if noise is None else Sampling(noise.count, noise.seed)
+        domain, known = self.domain, known or self._planned()  # read once: other threads may put in others
         chosen: Noise | None = noise
-        if sampling.draws == 0 or not (plan.layers or self.latent.width):
+        if (noise is not None and not noise.count) or not (known[0].layers or self.latent.width):
             sampling, chosen = DETERMINISTIC, MEANS
+        else:
+            sampling = BY_MOMENTS if noise is None else Sampling(noise.count, noise.seed)
         rows = self._checked_context(context)
-        belief, familiarity = domain.judge(*self._beliefs(plan, inputs, chosen, rows, domain.taps))
+        belief, familiarity = domain.judge(*self._beliefs(known, inputs, chosen, rows, domain.taps))
         return Predictive(belief, sampling, familiarity)
 
     @torch.no_grad()
@@ -610,23 +614,22 @@ class TuringProcess(nn.Module):
         assert observation is not None
         return observation
 
-    def _planned(self) -> ExecutionPlan:
-        """How the backbone is run: chosen once, and again when its layers or hooks are others."""
-        plan = self._plan
-        if plan is None or plan.structure != structure(self.backbone):
-            self._plan = plan = ExecutionPlan(self.backbone)
-        return plan
-
-    def _parts(self, plan: ExecutionPlan) -> list[nn.Module]:
-        """All modules within, those of the backbone as its plan has them."""
-        return [self, *plan.modules, *parts_of(self.latent, self.head, self.calibrator, self.domain)]
+    def _planned(self) -> Planned:
+        """How the backbone is run, chosen once, and again when its layers or hooks are others."""
+        found, known = structure(self), self._known
+        if known is None or known[0] != found:
+            plan = None if known is None else known[1][0]
+            if plan is None or plan.structure != structure(self.backbone):
+                plan = ExecutionPlan(self.backbone)
+            self._known = known = found, (plan, [part for part in found if isinstance(part, nn.Module)])
+        return known[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_plan"}
+        return {name: value for name, value in vars(self).items() if name != "_known"}
 
     def _beliefs(
         self,
-        plan: ExecutionPlan,
+        known: Planned,
         inputs: Inputs,
         noise: Noise | None,
         context: Batch | None,
@@ -636,16 +639,16 @@ class TuringProcess(nn.Module):
 
         Without noise there are points of moments in the place of draws.
         """
+        plan, parts = known
         rows, length = self._received(inputs), 0
         if context is not None:
             rows, length = _joined(self._received(context.inputs), rows), len(context.labels)
-        mean, last = None, None
-        with evaluating(self._parts(plan)), types_in_words(rows):
-            if taps or noise is MEANS:
+        mean, last, collector = None, None, Collector(taps, rows, skipped=length) if taps else None
+        with Evaluating(parts), types_in_words(rows):
+            if collector is not None or noise is MEANS:
                 if plan.repeats_itself is None and not torch.compiler.is_compiling():
                     plan.learn_whether_it_repeats(rows)
-                collector = Collector(taps, rows, skipped=length)
-                with collecting(collector):
+                with nullcontext() if collector is None else collecting(collector):
                     mean, hidden, last = plan.at_means(rows)
             else:
                 hidden = plan.before(rows)
@@ -656,14 +659,14 @@ class TuringProcess(nn.Module):
             else:
                 assert mean is not None
                 embedding = mean.unsqueeze(0)
-            check_embedding(embedding[0], count(rows), self.net_classes)
+            check_embedding(embedding.shape[1:], count(rows), self.net_classes)
             if context is not None:
                 context = Batch(embedding[:, :length], context.labels.to(embedding.device))
                 embedding = embedding[:, length:]
             own = self._belief(embedding, context, noise)
             belief: Belief = self.calibrator(own)
             check_predicted(belief.mean, inputs, self)
-            if not taps or mean is None:
+            if collector is None or mean is None:
                 return belief, None
             is_at_means = noise is MEANS and context is None
             at_means = own if is_at_means else self._belief(mean.unsqueeze(0)[:, length:], None, MEANS)
@@ -694,14 +697,14 @@ class TuringProcess(nn.Module):
         self, inputs: Inputs, generator: torch.Generator | None, with_kls: bool
     ) -> tuple[Tensor, WeightKLs | None]:
         """The embedding, and the KLs of weights that came with the pass."""
-        rows, plan = self._received(inputs), self._planned()
+        rows, (plan, parts) = self._received(inputs), self._planned()
         if not (plan.uses_are_known or torch.compiler.is_compiling()):
-            with evaluating(plan.modules):
+            with Evaluating(parts):
                 plan.learn_uses(rows)
         with sampling(Noise(generator)) as running:
             running.kls = {} if with_kls else None
             embedding = by_class(call(self.backbone, rows))
-        check_embedding(embedding, count(rows), self.net_classes)
+        check_embedding(embedding.shape, count(rows), self.net_classes)
         return embedding, running.kls
 
     def _loss_terms(
@@ -713,7 +716,7 @@ class TuringProcess(nn.Module):
         kls: WeightKLs | None,
         head_loss: HeadLoss | None = None,
     ) -> LossTerms:
-        check_embedding(embedding, len(embedding), self.net_classes)
+        check_embedding(embedding.shape, len(embedding), self.net_classes)
         check_labels(labels, len(embedding), self.net_classes)
         labels = labels.to(embedding.device)
         context = _context_length(context, len(embedding))

@@ -67,7 +67,7 @@ class NoLatent(Latent):
         return embedding[:, :0], embedding.new_zeros(())
 
     def draw(self, embedding: Tensor, context: Batch | None, draws: int, noise: Noise) -> Tensor:
-        return embedding[..., :0]
+        return embedding.narrow(-1, 0, 0)
 
     def absorb(self, embedding: Tensor, labels: Tensor, noise: Noise) -> MemoryUpdate:
         return MemoryUpdate(embedding.new_zeros(0))

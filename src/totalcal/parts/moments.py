@@ -30,6 +30,7 @@ from totalcal.functional.cells import read_along
 from totalcal.functional.gaussian import HALVES, at_least_single
 from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_for
 from totalcal.inputs import Inputs, by_class, call
+from totalcal.parts.kept import Kept
 from totalcal.parts.latents import ExternalMemory, IdentityKeys, Latent, LinearKeys
 from totalcal.parts.repeating import has_hooks, links
 from totalcal.parts.sampling import AtMeans, SeedNoise, StochasticLayer
@@ -42,6 +43,7 @@ _RELATIVE_JITTER, _ABSOLUTE_JITTER = 1e-6, 1e-12  # a covariance may be singular
 _NEVER_LARGEST = -1e6  # in the place of −∞, whose products with 0 are no numbers
 _RULES: dict[type[nn.Module], MomentRule] = {}
 _GRAPHS: "WeakKeyDictionary[nn.Module, fx.Graph]" = WeakKeyDictionary()
+_VARIANCES: "WeakKeyDictionary[nn.Module, Kept[Tensor]]" = WeakKeyDictionary()
 
 
 class NoMomentRuleError(TotalcalError):
@@ -182,7 +184,11 @@ def _root(covariance: Tensor) -> Tensor:
 
 def _weight(layer: MeanFieldLayer | nn.Linear | nn.Conv2d) -> Value:
     if isinstance(layer, MeanFieldLayer):
-        return Moments(layer.weight_mean, layer.log_variance.exp_())
+        kept = _VARIANCES.setdefault(layer, Kept())
+        log_variance = layer.weight_log_variance
+        return Moments(
+            layer.weight_mean, kept.of("variance", [log_variance], lambda: layer.log_variance.exp_())
+        )
     return at_least_single(layer.weight)
 
 

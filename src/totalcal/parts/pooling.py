@@ -17,11 +17,11 @@ class QuickMaxPool2d(nn.MaxPool2d):
     """`nn.MaxPool2d`, by a shorter way where no gradient is wanted."""
 
     def forward(self, inputs: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or inputs.numel() < _FEW:
+            return super().forward(inputs)  # type: ignore[no-any-return]
         height, width = _pair(self.kernel_size)
         fits = inputs.shape[-2] >= height and inputs.shape[-1] >= width
-        on_processor = inputs.device.type == "cpu" and inputs.is_floating_point()
-        is_shorter = fits and on_processor and not torch.is_grad_enabled()
-        if torch.compiler.is_compiling() or not is_shorter or inputs.numel() < _FEW:
+        if not (fits and inputs.device.type == "cpu" and inputs.is_floating_point()):
             return super().forward(inputs)  # type: ignore[no-any-return]
         whole = inputs[..., : inputs.shape[-2] // height * height, : inputs.shape[-1] // width * width]
         tallest = reduce(torch.maximum, [whole[..., first::height, :] for first in range(height)])

@@ -1,14 +1,15 @@
 """A backbone with several draws of its weights: how, is chosen once for a net as it is made, and kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from totalcal.inputs import Inputs, by_class, call, mapped, parts_of, taken
+from totalcal.inputs import Inputs, by_class, call, mapped, taken
+from totalcal.parts.kept import Kept
 from totalcal.parts.sampling import MEANS, SeedNoise, StochasticLayer, sampling, stochastic_layers
-from totalcal.parts.weights import MeanFieldLinear
+from totalcal.parts.weights import MeanFieldLayer, MeanFieldLinear
 
 _MOST_KEPT, _MOST_KEPT_DRAWS = 2**24, 64  # numbers: 64 MB
 
@@ -39,35 +40,39 @@ class ExecutionPlan:
     before the first prediction.
 
     Attributes:
-        modules: All modules of the net.
         layers: Those whose weights have a distribution.
         drawing: The net from the first of them on; all of it where that is not known.
     """
 
     def __init__(self, net: nn.Module) -> None:
-        self.structure, self.modules = structure(net), parts_of(net)
+        self.structure = structure(net)
         self.layers = stochastic_layers(net)
+        self.has_hooks = any(map(has_hooks, net.modules()))
         self.fixed, self.drawing = _split(net)
         self.first, self.rest = _first(self.drawing)
+        behind = [link for link in self.rest._modules.values() if link is not None]
+        self.row = behind if self.first is not None and all(map(_takes_draws, behind)) else None
         self.may_write = not _is_known(net) or any(getattr(part, "inplace", False) for part in net.modules())
         self.is_parallel: bool | None = None
         self.repeats_itself: bool | None = None
         self.uses_are_known = not self.layers
         self._noise: SeedNoise | None = None
+        self._drawn = Kept[list[list[Tensor]]]()
         self.is_quiet = False
 
     def noise(self, draws: int, seed: int) -> SeedNoise:
-        """The noise of a seed; that of the last one is kept, as far as it is not large."""
+        """The noise of a seed; that of the last one is kept, of few draws."""
         kept = self._noise
         if kept is None or (kept.count, kept.seed) != (draws, seed):
             kept = SeedNoise(draws, seed)
-            numbers = draws * sum(layer.noise_like.numel() for layer in self.layers)
-            if numbers <= _MOST_KEPT and draws <= _MOST_KEPT_DRAWS:
+            if draws <= _MOST_KEPT_DRAWS:
                 self._noise = kept
         return kept.again()
 
     def at_means(self, inputs: Inputs) -> PassAtMeans:
         """One pass at mean weights."""
+        if not self.layers:
+            return PassAtMeans(by_class(self._called(self.drawing, inputs)), inputs)
         with sampling(MEANS) as running:
             hidden = self.before(inputs)
             output = by_class(self._called(self.drawing, hidden))
@@ -81,7 +86,7 @@ class ExecutionPlan:
     def learn_whether_it_repeats(self, inputs: Inputs) -> None:
         """Find out whether draws may share a pass at means: nets with randomness of their own may not."""
         self.repeats_itself = False
-        if len(self.layers) == 1 and self.fixed is None and not any(map(has_hooks, self.modules)):
+        if len(self.layers) == 1 and self.fixed is None and not self.has_hooks:
             row = taken(inputs, slice(1))
             with torch.random.fork_rng(devices=[]), sampling(MEANS):
                 before = torch.get_rng_state()
@@ -99,13 +104,37 @@ class ExecutionPlan:
         """
         if not self.layers:
             return by_class(self._called(self.drawing, hidden)).unsqueeze(0)
-        if last is not None and isinstance(hidden, Tensor):
-            of_layer = noise.of_layers(self.layers)
-            blocks = [last.drawn_outputs(hidden, epsilons[0], noise.is_paired) for epsilons in of_layer]
-        else:
-            blocks = [self._run(hidden, noise, epsilons) for epsilons in noise.of_layers(self.layers)]
+        first = last if last is not None or not isinstance(hidden, Tensor) else self.first
+        blocks = [self._run(hidden, noise, drawn, first, last) for drawn in self._draws(noise, first)]
         sides = zip(*(block.chunk(2 if noise.is_paired else 1) for block in blocks), strict=True)
         return torch.cat([part for side in sides for part in side])[: noise.count]
+
+    def _draws(self, noise: SeedNoise, first: MeanFieldLinear | None) -> Iterable[list[Tensor]]:
+        """What draws make of each layer, in blocks: of the first how its weights move, of others the weights,
+        of layers of one's own ε. Few of them are kept while seed and weights are the same."""
+
+        def made(epsilons: list[Tensor]) -> list[Tensor]:
+            found = []
+            for layer, epsilon in zip(self.layers, epsilons, strict=True):
+                if first is not None and layer is first:
+                    found.append(first.drawn_moves(epsilon.chunk(2)[0] if noise.is_paired else epsilon))
+                elif isinstance(layer, MeanFieldLayer):
+                    found.append(layer.drawn_weights(epsilon))
+                else:
+                    found.append(epsilon)
+            return found
+
+        numbers = noise.count * sum(layer.noise_like.numel() for layer in self.layers)
+        if noise.count > _MOST_KEPT_DRAWS or numbers > _MOST_KEPT or torch.compiler.is_compiling():
+            return map(made, noise.of_layers(self.layers))
+        weights: list[Tensor] = []
+        for layer in self.layers:
+            if isinstance(layer, MeanFieldLayer):
+                own = layer.weight_mean, layer.weight_log_variance
+                weights += own[layer is first :]
+        fresh = SeedNoise(noise.count, noise.seed, noise.is_paired)  # what it draws is not kept
+        name = noise.count, noise.seed, noise.is_paired, first
+        return self._drawn.of(name, weights, lambda: list(map(made, fresh.of_layers(self.layers))))
 
     @torch.no_grad()
     def learn_uses(self, inputs: Inputs) -> None:
@@ -113,23 +142,43 @@ class ExecutionPlan:
         with torch.random.fork_rng(devices=[]), sampling(MEANS) as running:
             self._called(self.drawing, self.before(inputs))
         for layer in self.layers:
-            layer.is_reused = running.uses[layer] > 1
+            layer.is_reused = running.uses.get(layer, 0) > 1
         self.uses_are_known = True
 
     def _called(self, net: nn.Module, rows: Inputs) -> Tensor:
         """What a part of the net gives; one that may write into its input gets a copy."""
         return call(net, mapped(Tensor.clone, rows) if self.may_write else rows)
 
-    def _run(self, hidden: Inputs, noise: SeedNoise, epsilons: list[Tensor]) -> Tensor:
-        own, draws = dict(zip(self.layers, epsilons, strict=True)), len(epsilons[0])
+    def _run(
+        self,
+        hidden: Inputs,
+        noise: SeedNoise,
+        made: list[Tensor],
+        first: MeanFieldLinear | None,
+        last: MeanFieldLinear | None,
+    ) -> Tensor:
+        own = dict(zip(self.layers, made, strict=True))
         net, outputs = self.drawing, None
-        if self.first is not None and isinstance(hidden, Tensor):
-            net = self.rest
-            outputs = self.first.drawn_outputs(hidden, own.pop(self.first), noise.is_paired)
+        if first is not None and isinstance(hidden, Tensor):
+            net, outputs = self.rest, first.moved_outputs(hidden, own.pop(first), noise.is_paired)
+            if last is not None:
+                return outputs
+            if self.row is not None and outputs.dim() == 3:  # without positions, which share weights
+                for link in self.row:
+                    if isinstance(link, MeanFieldLinear):
+                        outputs = link.outputs_of_draws(outputs, own[link])
+                    else:
+                        outputs = link(outputs)
+                return outputs if outputs.shape[-1] > 1 else torch.stack([*map(by_class, outputs)])
         drawn = list(own.values())
+        draws = len(drawn[0]) if outputs is None else len(outputs)
 
         def once(rows: Inputs, *of_draw: Tensor) -> Tensor:
-            with sampling(noise, dict(zip(own, of_draw, strict=True))):
+            given = dict(zip(own, of_draw, strict=True))
+            ours: dict[StochasticLayer, Tensor] = {
+                layer: each for layer, each in given.items() if isinstance(layer, MeanFieldLayer)
+            }
+            with sampling(noise, given, ours):
                 return by_class(self._called(net, rows))
 
         def of_draw(draw: int) -> Tensor:
@@ -151,6 +200,15 @@ class ExecutionPlan:
         return found
 
 
+_OF_THE_LAST_AXIS = (nn.Linear, nn.LayerNorm, nn.Identity, nn.Dropout, MeanFieldLinear)
+_OF_EACH_ENTRY = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus)
+
+
+def _takes_draws(link: nn.Module) -> bool:
+    """Whether a layer gives for draws × rows × columns what it gives for each draw."""
+    return type(link) in (*_OF_THE_LAST_AXIS, *_OF_EACH_ENTRY) and not has_hooks(link)
+
+
 def _works(function: Callable[..., Tensor], *given: Inputs) -> bool:
     """Whether torch can run this at all; what is the net's own fault will show when it runs draw by draw."""
     try:
@@ -163,12 +221,22 @@ def _works(function: Callable[..., Tensor], *given: Inputs) -> bool:
 
 
 def structure(net: nn.Module) -> list[object]:
-    """What a plan depends on: the modules and their hooks, in order."""
+    """What a plan depends on: all modules within and their hooks, in order. `parts_of`, in one walk."""
     found: list[object] = []
-    for part in parts_of(net):
+    seen = set[nn.Module]()
+    waiting: list[nn.Module | None] = [net]
+    while waiting:
+        part = waiting.pop()
+        if part is None or part in seen:
+            continue
+        seen.add(part)
         found.append(part)
-        found += part._forward_hooks
-        found += part._forward_pre_hooks
+        if part._forward_hooks:
+            found += part._forward_hooks
+        if part._forward_pre_hooks:
+            found += part._forward_pre_hooks
+        if part._modules:
+            waiting += part._modules.values()
     return found
 
 

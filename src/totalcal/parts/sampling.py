@@ -15,9 +15,8 @@ converted to.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
@@ -207,15 +206,23 @@ class LastUse(NamedTuple):
 
 
 class Pass:
-    """One run through a net with one draw of its weights (or, inside of vmap, with several)."""
+    """One run through a net with one draw of its weights (or, inside of vmap, with several).
 
-    def __init__(self, noise: Noise, epsilons: Mapping[StochasticLayer, Tensor] | None = None) -> None:
+    It is a context, within which stochastic layers, anywhere, are a part of it.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        epsilons: Mapping[StochasticLayer, Tensor] | None = None,
+        weights: Mapping[StochasticLayer, Tensor] | None = None,
+    ) -> None:
         self.noise, self.is_at_means, self.learns = noise, noise is MEANS, type(noise) is Noise
-        self.weights: dict[StochasticLayer, Tensor] = {}
+        self.weights: dict[StochasticLayer, Tensor] = dict(weights or {})
         """Draws that layers leave here to find them again, where no gradients are wanted."""
         self.kls: WeightKLs | None = None
         """Where layers leave KLs of their weights that come cheaper with the pass than by themselves."""
-        self.uses: Counter[StochasticLayer] = Counter()
+        self.uses: dict[StochasticLayer, int] = {}
         """How often each layer was used, counted where weights are their means."""
         self.last: LastUse | None = None
         """What the layer that was used last received and gave, where weights are their means."""
@@ -223,6 +230,13 @@ class Pass:
         self._epsilons = dict(epsilons or {})
         self._outputs: dict[StochasticLayer, Tensor] = {}
         self._is_repeat = False
+
+    def __enter__(self) -> Self:
+        self._token = _RUNNING.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _RUNNING.reset(self._token)
 
     def of_weights(self, layer: StochasticLayer) -> Tensor:
         """The noise of a layer's weights: one draw per pass."""
@@ -274,20 +288,14 @@ def pass_to_draw_in() -> Pass | None:
     return running
 
 
-@contextmanager
-def sampling(noise: Noise, epsilons: Mapping[StochasticLayer, Tensor] | None = None) -> Iterator[Pass]:
-    """One pass: within this context stochastic layers, anywhere, draw from `noise`, or take the ε given."""
-    with _running(Pass(noise, epsilons)) as running:
-        yield running
-
-
-@contextmanager
-def _running(which: Pass) -> Iterator[Pass]:
-    token = _RUNNING.set(which)
-    try:
-        yield which
-    finally:
-        _RUNNING.reset(token)
+def sampling(
+    noise: Noise,
+    epsilons: Mapping[StochasticLayer, Tensor] | None = None,
+    weights: Mapping[StochasticLayer, Tensor] | None = None,
+) -> Pass:
+    """One pass: within this context stochastic layers, anywhere, draw from `noise`, or take what is given:
+    ε, or the weights that were drawn."""
+    return Pass(noise, epsilons, weights)
 
 
 def same_draws() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
@@ -300,7 +308,7 @@ def same_draws() -> tuple[AbstractContextManager[object], AbstractContextManager
         What a part of a net is run in, and what it is run in again.
     """
     running = _RUNNING.get()
-    return nullcontext(), nullcontext() if running is None else _running(running.repeated())
+    return nullcontext(), nullcontext() if running is None else running.repeated()
 
 
 def stochastic_layers(module: nn.Module) -> list[StochasticLayer]:

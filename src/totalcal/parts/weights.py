@@ -99,15 +99,19 @@ class MeanFieldLayer(StochasticLayer):
         if running is None:
             return self.weight_mean
         if running.is_at_means:
-            running.uses[self] += 1
+            running.uses[self] = running.uses.get(self, 0) + 1
             return self.weight_mean
         if self in running.weights:
             return running.weights[self]
-        weight = self.weight_mean + (0.5 * self.log_variance).exp() * running.of_weights(self)
+        weight = self.drawn_weights(running.of_weights(self))
         # With gradients it is made anew each time: a part of the pass that is run again must do what it did.
         if not running.with_gradients:
             running.weights[self] = weight
         return weight
+
+    def drawn_weights(self, epsilons: Tensor) -> Tensor:
+        """w = μ + σ ε for the ε of several draws."""
+        return self.weight_mean + (0.5 * self.log_variance).exp() * epsilons
 
     def received(self, inputs: Tensor) -> Tensor:
         """Inputs in the precision of the weights; autocast has ways of its own."""
@@ -144,13 +148,21 @@ class MeanFieldLinear(MeanFieldLayer):
         )
         return self.given(output)
 
-    def drawn_outputs(self, inputs: Tensor, epsilons: Tensor, is_paired: bool) -> Tensor:
-        """Draws × rows × outputs for given ε of the weights: of a pair, x (μ ± σ ε)ᵀ shares both products."""
-        rows, deviation = self.received(inputs), self.log_variance.mul_(0.5).exp_()  # fresh memory is slow
+    def drawn_moves(self, epsilons: Tensor) -> Tensor:
+        """σ ε for the ε of several draws, one below the other: [draws · outputs, inputs]."""
+        return ((0.5 * self.log_variance).exp() * epsilons).flatten(0, 1)
+
+    def moved_outputs(self, inputs: Tensor, moves: Tensor, is_paired: bool) -> Tensor:
+        """Draws × rows × outputs for `drawn_moves`: of a pair, x (μ ± σ ε)ᵀ shares both products."""
+        rows = self.received(inputs)
         mean = F.linear(rows, self.weight_mean, self.bias)
-        some = epsilons[: len(epsilons) // 2] if is_paired else epsilons
-        moved = torch.stack([F.linear(rows, deviation * epsilon) for epsilon in some])
+        moved = F.linear(rows, moves).unflatten(-1, (-1, mean.shape[-1])).movedim(-2, 0)
         return self.given(torch.cat([mean + moved, mean - moved] if is_paired else [mean + moved]))
+
+    def outputs_of_draws(self, inputs: Tensor, weights: Tensor) -> Tensor:
+        """Draws × rows × outputs for inputs of each draw and the weights that were drawn."""
+        products = self.received(inputs) @ weights.mT
+        return self.given(products if self.bias is None else products + self.bias)
 
 
 class MeanFieldConv2d(MeanFieldLayer):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from totalcal.errors import ContextError, InputError, ShapeError, UnknownNameError
 from totalcal.inputs import Inputs, as_inputs, call, logits, parts_of, received_by
-from totalcal.models.evaluating import evaluating
+from totalcal.models.evaluating import Evaluating
 from totalcal.scores.arrays import Values, check_probabilities, class_names, plain
 from totalcal.types import DETERMINISTIC, Belief, Dirichlet, Draws, PointMass, Predictive, Sampling
 
@@ -37,7 +37,7 @@ def eval_mode(holder: object) -> Iterator[None]:
     >>> dropout.training
     True
     """
-    with evaluating(parts_of(*held_modules(holder))):
+    with Evaluating(parts_of(*held_modules(holder))):
         yield
 
 

@@ -27,7 +27,7 @@ from totalcal.errors import ExportError
 from totalcal.files.predicting.exported import ROWS
 from totalcal.files.saved import Model
 from totalcal.inputs import Inputs, from_named, named
-from totalcal.parts.sampling import SeedNoise
+from totalcal.parts.sampling import SeedNoise, stochastic_layers
 from totalcal.types import Predictive, Sampling
 from totalcal.uncertainties import CONFIDENCE, EXPECTED_COST, FAMILIARITY, P_VALUES, uncertainties_of
 
@@ -55,6 +55,9 @@ class Program(nn.Module):
         by_moments = sampling.draws == "moments"
         self.noise = None if by_moments else SeedNoise(int(sampling.draws), sampling.seed or 0)
         self(*named(example, ROWS).values())  # the noise keeps what it drew: a program draws nothing
+        layers = stochastic_layers(self.model.backbone)
+        if self.noise is not None and self.noise.count and layers:
+            list(self.noise.of_layers(layers))  # of theirs, a prediction keeps what it made of it
 
     def forward(self, *rows: Tensor) -> dict[str, Tensor]:
         inputs = from_named(dict(zip(self.names, rows, strict=True)), ROWS)
