@@ -6,7 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+from torch import nn
 
+import totalcal
 from totalcal.files.whole_files import exclusive, whole_file, write_whole
 
 
@@ -68,3 +71,26 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         whole_file(tmp_path / "missing" / "it"),
     ):
         pass
+
+
+@pytest.mark.parametrize(("what", "name"), [("report", "it.html"), ("report", "it.md"), ("audit", "it.html")])
+def test_a_page_is_there_whole_or_as_it_was_before(what, name, tmp_path):
+    resource = pytest.importorskip("resource")
+    rows = torch.randn(240, 4, generator=torch.Generator().manual_seed(0))
+    labels = rows[:, :3].argmax(1)
+    model = totalcal.calibrate(
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
+        (rows[:120], labels[:120]),
+        (rows[120:], labels[120:]),
+    )
+    page = model.report((rows, labels)) if what == "report" else totalcal.audit(model, rows, labels)
+    (tmp_path / name).write_text("before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            page.save(tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "before"

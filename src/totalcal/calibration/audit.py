@@ -20,6 +20,7 @@ import torch
 from totalcal.calibration.reporting import picture_of
 from totalcal.errors import InputError, ShapeError
 from totalcal.files.saved import Model
+from totalcal.files.whole_files import write_whole
 from totalcal.inputs import blocks, device_of, in_precision_of, moved
 from totalcal.memory.domain_memory import DomainMemory
 from totalcal.report.blocks import Block, Chapter, Gallery, Picture, Prose, Section
@@ -97,10 +98,10 @@ class Audit:
         """
         suffix = Path(path).suffix.lower()
         if suffix == ".html":
-            Path(path).write_text(self.to_html(), encoding="utf-8")
+            write_whole(Path(path), self.to_html())
         elif suffix == ".csv":
             rows = (["" if value is None else value for value in each] for each in self.findings)
-            Path(path).write_text(csv_text([Finding._fields, *rows]), encoding="utf-8")
+            write_whole(Path(path), csv_text([Finding._fields, *rows]))
         else:
             raise InputError(f"an audit is written as .csv or .html, but {path} ends in neither.")
 

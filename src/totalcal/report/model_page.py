@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from totalcal.errors import InputError
+from totalcal.files.whole_files import write_whole
 from totalcal.report.blocks import Block, Chapter, Gallery, Listing, Picture, Plot, Plots, Prose, Section
 from totalcal.report.compare import Difference, bootstrap_difference
 from totalcal.report.drawing import BLUE, IN_DISTRIBUTION, OOD, RULE, VERMILLION, address, legend_above
@@ -133,7 +134,7 @@ class ModelReport:
         suffix = Path(path).suffix.lower()
         if suffix not in writers:
             raise InputError(f"a report is written as .html or .md, but {path} ends in neither.")
-        Path(path).write_text(writers[suffix](), encoding="utf-8")
+        write_whole(Path(path), writers[suffix]())
 
     def to_html(self) -> str:
         """One page that needs nothing else."""
