@@ -37,6 +37,7 @@ _WIDEST_TABLE = 256  # columns that stand in the joint feature as they are, not 
 _CONFUSED, _ENOUGH_TO_TELL = 0.4, 20  # half would be if two classes were one
 _SMALLEST_LENGTH = 1e-6
 _FARTHEST = torch.finfo(torch.float32).max
+_FARTHEST_PLACE = 1e15  # a place farther out counts as one there: squares stay within float32
 _STORED = (  # and tails, and what was memorised
     *("mean", "factor", "spread", "input_mean", "input_scale", "centres", "classes", "prototypes", "tokens"),
     *("calibration", "held_out", "held_out_labels"),
@@ -298,7 +299,8 @@ class DomainMemory(Domain):
         layers: tuple[Tensor, ...] = z[:, : self.directions].split(self.widths, -1)
         if self.units == self.directions:
             return layers
-        return *layers[:-1], (layers[-1] - self.input_mean.to(z)) * self.input_scale.to(z)
+        inputs = (layers[-1] - self.input_mean.to(z)) * self.input_scale.to(z)
+        return *layers[:-1], inputs.clamp(-_FARTHEST_PLACE, _FARTHEST_PLACE)
 
     def look(
         self, observation: Observation, of: "Sequence[LearnedSet] | None" = None
@@ -312,7 +314,7 @@ class DomainMemory(Domain):
         """
         known = self.known if of is None else self._what_is_known(of)
         z = self.joint(observation)
-        u = (z - self.mean) @ self.factor.T
+        u = ((z - self.mean) @ self.factor.T).clamp(-_FARTHEST_PLACE, _FARTHEST_PLACE)
         far = list(known.to_prototypes(self._placed(z)))
         if self.tokens_of is not None:
             far.append(known.to_tokens(observation.features[self.tokens_of.name], z.shape[0]))
