@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from totalcal.errors import TotalcalError
 from totalcal.files.budget import BusyError
@@ -126,18 +127,19 @@ class Batcher:
         started = time.monotonic()
         try:
             found = self.model([row for request in batch for row in request.rows])
+            stops = accumulate(len(request.rows) for request in batch)
+            answers = [
+                found.rows(stop - len(request.rows), stop) for request, stop in zip(batch, stops, strict=True)
+            ]
         except Exception as error:
             self._fail(batch, error)
             return
         finally:
             with self._changed:
                 self._rows -= sum(len(request.rows) for request in batch)
-        start = 0
-        for request in batch:
-            stop = start + len(request.rows)
+        for request, answer in zip(batch, answers, strict=True):
             if request.answer.set_running_or_notify_cancel():
-                request.answer.set_result(found.rows(start, stop))
-            start = stop
+                request.answer.set_result(answer)
         try:
             self.on_batch(found, time.monotonic() - started)
         except Exception:  # whoever looks on must not end the service
