@@ -29,6 +29,7 @@ WORLDS = {
     "calibrated": (2.0, 1.0, 0.0),
     "nearly always right": (8.0, 1.0, 0.0),
     "too sure": (2.0, 2.0, 0.0),
+    "far too sure": (2.0, 4.0, 0.0),
     "biased": (2.0, 1.0, 0.5),
     "biased and too sure": (2.0, 2.0, 1.0),
 }

@@ -46,7 +46,7 @@ def test_the_cost_has_its_minimum_where_a_solver_without_gradients_finds_it():
 
     def cost(x):
         total = F.cross_entropy(logits * np.exp(-x[0]) + torch.tensor(x[1:]), labels, reduction="sum")
-        return float(total) + x[0] ** 2 / (2 * TEMPERATURE_PRIOR**2) + 3 * (x[1] ** 2 + x[2] ** 2)
+        return float(total) + np.log1p((x[0] / TEMPERATURE_PRIOR) ** 2) + 3 * (x[1] ** 2 + x[2] ** 2)
 
     rows = _Rows(logits[None], labels, torch.ones(200, dtype=torch.float64))
     truth = minimize(cost, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
@@ -61,7 +61,7 @@ def test_of_several_draws_their_mean_is_calibrated():
     def cost(x):
         mean = (draws * np.exp(-x[0]) + torch.tensor(x[1:])).softmax(-1).mean(0)
         total = -mean[torch.arange(300), labels].log().sum()
-        return float(total) + x[0] ** 2 / (2 * TEMPERATURE_PRIOR**2) + float(10 * np.square(x[1:]).sum())
+        return float(total) + np.log1p((x[0] / TEMPERATURE_PRIOR) ** 2) + float(10 * np.square(x[1:]).sum())
 
     truth = minimize(
         cost, np.zeros(4), method="Nelder-Mead", options={"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}

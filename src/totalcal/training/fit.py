@@ -103,8 +103,8 @@ def fit(
         validation: Data to measure the NLL of the predictive distribution on, after each epoch.
         patience: Stop when the validation NLL has not fallen for so many epochs, with the model of the best
             epoch.
-        calibrate: End with the calibrator that cross-validation on the validation data finds worth it: a
-            temperature and a bias per class, or nothing.
+        calibrate: End with a temperature fitted on the validation data, and a bias per class where
+            cross-validation finds it worth it.
         freeze_backbone: Compute the backbone's outputs once and train what stands behind it, and a last layer
             that draws its weights (`layers="*.classifier"`).
         checkpoints: The folder of the run: it saves itself there after each epoch. The data is read through
@@ -228,7 +228,7 @@ def fit(
 def _calibrate(
     model: TuringProcess, rows: Source, context: Batch | None, device: torch.device, seed: int
 ) -> None:
-    """The calibrator that cross-validation finds worth it, fitted on the first rows that the model was not
+    """The calibrator, fitted on the first rows that the model was not
     trained on; more of them would tell it nothing new."""
     beliefs, labels = [], []
     for inputs, truth in map(labelled_batch, rows.batches(_ROWS_AT_ONCE)):
