@@ -46,7 +46,7 @@ def test_tables_show_a_group_per_model_and_the_worst_set_first(runs):
     assert len(panel.groups) == 2
     for row in panel.rows:
         assert row[1].sort == min(cell.sort for cell in row[1:])
-    assert "| familiarity |" in as_markdown(panel)
+    assert "|familiarity|" in as_markdown(panel)
     assert [row[0].text for row in TABLES["severity"](lines).groups[0].rows] == ["1", "2", "3", "4", "5"]
 
 

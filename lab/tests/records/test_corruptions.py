@@ -45,7 +45,7 @@ def test_three_standard_deviations_are_printed_and_said_to_be_over_types(columns
 
 
 def test_the_papers_figures_stand_beside_ours(columns):
-    (row,) = [row for row in as_markdown(corruption_table(columns)).splitlines() if row.startswith("| etp")]
+    (row,) = [row for row in as_markdown(corruption_table(columns)).splitlines() if row.startswith("|etp")]
     assert "**9.5 ± 2.8**" in row
     assert "**3.0 ± 1.0**" in row
 

@@ -20,7 +20,7 @@ def table() -> Table:
 
 def test_markdown_stays_one_line_per_row(table: Table) -> None:
     lines = as_markdown(table).splitlines()
-    assert [line.startswith("| ") for line in lines] == [True, True, True, True, False, False]
+    assert [line.startswith("|") for line in lines] == [True, True, True, True, False, False]
     assert all(line.count("|") - line.count(r"\|") == 3 for line in lines[:4])
 
 

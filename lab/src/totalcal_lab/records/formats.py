@@ -60,7 +60,7 @@ _LATEX = {
 
 
 def _pipes(entries: Sequence[str]) -> str:
-    return "| " + " | ".join(printable(entry).replace("|", r"\|") for entry in entries) + " |"
+    return "|" + "|".join(printable(entry).replace("|", r"\|") for entry in entries) + "|"
 
 
 def _ampersands(entries: Iterator[str]) -> str:
