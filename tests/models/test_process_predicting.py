@@ -297,6 +297,15 @@ def _one_weight_written_behind_its_back(model):
     stochastic_layers(model.backbone)[0].weight_log_variance.data[0, 0] = 3.0
 
 
+def _put_in_another_order(model):
+    for layer in stochastic_layers(model.backbone):
+        variances = layer.weight_log_variance.data
+        variances.uniform_(-6, 1, generator=torch.Generator().manual_seed(0))
+        for draws in (1, 10, "moments"):
+            model.predict(torch.ones(1, 6), draws=draws)
+        variances.copy_(variances.flatten().roll(2).view_as(variances))
+
+
 def _put_in(model):
     for layer in stochastic_layers(model.backbone):
         layer.weight_log_variance = torch.nn.Parameter(layer.weight_log_variance.detach() + 1)
@@ -318,6 +327,7 @@ def _loaded(model):
         _stepped,
         _written_behind_the_back_of_autograd,
         _one_weight_written_behind_its_back,
+        _put_in_another_order,
         _put_in,
         _given_other_data,
         _loaded,

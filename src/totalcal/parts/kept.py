@@ -12,8 +12,8 @@ Found = TypeVar("Found")
 class Kept(Generic[Found]):
     """One thing that follows from weights, and is worked out again when they are others.
 
-    A weight is another one when it lies elsewhere, when torch has counted a write to it, or when the sum of
-    its bits differs: a write through `.data` is not counted. Where that cannot be told, as within a program
+    A weight is another one when it lies elsewhere, when torch has counted a write to it, or when sums of its
+    bits differ: a write through `.data` is not counted. Where that cannot be told, as within a program
     that is being compiled or exported, while gradients are wanted, and off the CPU, nothing is kept.
     """
 
@@ -36,7 +36,11 @@ def _can_be_told(weight: Tensor) -> bool:
 
 
 def _state(weight: Tensor) -> Hashable:
+    """Where it lies, and the sums of the bits of its rows and of its columns, which an order changes too."""
     flat = weight.detach().view(-1)
     pairs_up = weight.itemsize == 8 or not (flat.numel() % 2 or flat.storage_offset() % 2)
-    bits = flat.view(torch.int64 if pairs_up else torch.int32).sum().item()
-    return weight.data_ptr(), weight._version, weight.shape, weight.dtype, bits
+    bits = flat.view(torch.int64 if pairs_up else torch.int32)
+    rows = len(weight) if weight.dim() > 1 and bits.numel() % len(weight) == 0 else 1
+    grid = bits.view(rows, -1)
+    sums = grid.sum(0).numpy().tobytes(), grid.sum(1).numpy().tobytes()
+    return weight.data_ptr(), weight._version, weight.shape, weight.dtype, sums
