@@ -179,13 +179,12 @@ def _digits(key: str) -> int | None:
 
 
 def _sentence(records: Sequence[Record], names: Sequence[str]) -> str:
-    chosen = [record for record in records if record["model"] in names]
-    found = {aspect: unbeaten(key, by_seed(chosen, key)) for aspect, key in ASPECTS.items()}
+    found = {aspect: unbeaten(key, by_seed(records, key), among=names) for aspect, key in ASPECTS.items()}
     if len({record["seed"] for record in records}) < 2:
         return "one seed cannot tell who is better."
     if everywhere := sorted(set.intersection(*found.values())):
-        best = " and ".join(everywhere)
-        return f"only {best} are unbeaten in all of fit (NLL), calibration (ECE) and OOD detection."
+        best = " and ".join(everywhere) + (" are" if len(everywhere) > 1 else " is")
+        return f"only {best} unbeaten in all of fit (NLL), calibration (ECE) and OOD detection."
     parts = (f"in {aspect} {', '.join(sorted(best))}" for aspect, best in found.items())
     return f"none is unbeaten in all three aspects; unbeaten are {'; '.join(parts)}."
 

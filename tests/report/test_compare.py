@@ -150,3 +150,14 @@ def test_directions():
 def test_an_unknown_score_is_refused_with_a_hint():
     with pytest.raises(UnknownNameError, match="Did you mean 'auroc'"):
         describe("aurok")
+
+
+def test_who_is_unbeaten_among_all_is_unbeaten_among_some():
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(200):
+        table = {name: dict(enumerate(rng.normal(place / 2, 0.5, 5))) for place, name in enumerate("abcdef")}
+        everywhere, among = unbeaten("nll", table), unbeaten("nll", table, among="def")
+        assert everywhere & set("def") <= among <= set("def")
+        told += among != set("def")
+    assert told  # some are beaten by others of theirs

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -221,8 +221,16 @@ def bootstrap_difference(
     return Difference(difference([slice(None)] * len(sets)), float(low), float(high), sizes[0], math.nan)
 
 
-def unbeaten(score: str, values: Mapping[str, Mapping[int, float]], level: float = 0.95) -> set[str]:
+def unbeaten(
+    score: str,
+    values: Mapping[str, Mapping[int, float]],
+    level: float = 0.95,
+    among: Collection[str] | None = None,
+) -> set[str]:
     """The models (model → seed → value) that no other beats, at `level` for the table as a whole.
+
+    With `among` they are those of these that no other of these beats, by the same tests of all pairs: who is
+    unbeaten among all is unbeaten among some.
 
     Every pair is tested once and Holm's correction counts them, so that a table of equal models calls any
     of them beaten with a chance of 1 − level at most. A score that is not finite on some seed, as the NLL of
@@ -234,11 +242,10 @@ def unbeaten(score: str, values: Mapping[str, Mapping[int, float]], level: float
         (one, other): paired_difference(values[one], values[other], level)
         for one, other in combinations(values, 2)
     }
-    beaten = {
-        other if better(score, difference.mean, 0.0) else one
-        for (one, other), difference in _real_by_holm(pairs, level).items()
-    }
-    return values.keys() - beaten
+    asked = set(values if among is None else among)
+    real = _real_by_holm(pairs, level).items()
+    won = [pair if better(score, found.mean, 0.0) else pair[::-1] for pair, found in real]
+    return (values.keys() & asked) - {loser for winner, loser in won if winner in asked}
 
 
 def _real_by_holm(pairs: Mapping[Pair, Difference], level: float) -> dict[Pair, Difference]:
