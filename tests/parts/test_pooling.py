@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from totalcal import softmax
+from totalcal import bnn, softmax
 from totalcal.parts.pooling import QuickMaxPool2d, with_quick_pooling
 
 from ..nets import lenet5
@@ -78,3 +78,12 @@ def test_predictions_pool_in_the_shorter_way(monkeypatch: pytest.MonkeyPatch) ->
     assert str(model.backbone) == str(net)
     monkeypatch.setattr(torch, "max_pool2d", lambda *_: pytest.fail("the longer way was taken"))
     torch.testing.assert_close(model.predict(rows).probabilities.float(), expected)
+
+
+def test_a_model_whose_pooling_stands_behind_random_layers_predicts_by_moments():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)]
+    model = bnn(nn.Sequential(*layers), 3, layers="all")
+    inputs = torch.randn(20, 1, 8, 8)
+    truth, found = (model.predict(inputs, draws=draws).probabilities for draws in (2_000, "moments"))
+    torch.testing.assert_close(found, truth, atol=0.02, rtol=0)

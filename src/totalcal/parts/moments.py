@@ -32,6 +32,7 @@ from totalcal.functional.moments import Moments, Value, gaussian_points, pairs_f
 from totalcal.inputs import Inputs, by_class, call
 from totalcal.parts.kept import Kept
 from totalcal.parts.latents import ExternalMemory, IdentityKeys, Latent, LinearKeys
+from totalcal.parts.pooling import QuickMaxPool2d
 from totalcal.parts.repeating import has_hooks, links
 from totalcal.parts.sampling import AtMeans, SeedNoise, StochasticLayer
 from totalcal.parts.weights import MeanFieldConv2d, MeanFieldLayer, MeanFieldLinear
@@ -272,7 +273,7 @@ def _batch_norm(layer: nn.BatchNorm2d, inputs: Moments) -> Moments:
     return moments.affine(inputs, scale.view(shape), (shift - scale * centre).view(shape))
 
 
-@moment_rule(nn.MaxPool2d)
+@moment_rule(nn.MaxPool2d, QuickMaxPool2d)
 def _max_pool(layer: nn.MaxPool2d, inputs: Moments) -> Moments:
     if layer.ceil_mode or layer.return_indices or _pair(layer.dilation) != (1, 1):
         raise NoMomentRuleError(layer, "pooling with ceil_mode, indices or dilation")
