@@ -126,3 +126,15 @@ def test_more_than_may_wait_is_refused_at_once(slow):
         batcher.submit(rows(3, 4))
     slow.go.set()
     batcher.close()
+
+
+def test_an_answer_that_cannot_be_dealt_out_fails_its_request_alone():
+    class Broken:
+        def rows(self, start, stop):
+            raise ValueError("no rows")
+
+    batcher = Batcher(lambda rows: Broken() if rows[0] < 0 else echo(rows))
+    with pytest.raises(ValueError, match="no rows"):
+        batcher.submit(rows(-1)).result(10)
+    assert batcher.submit(rows(3)).result(10).probabilities == 3
+    batcher.close()
